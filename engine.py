@@ -44,6 +44,10 @@ _STORE_COOLDOWN_S = 10.0
 _SAME_START_S = 60.0  # a host that lost its transcript begins sessions of old names anew, much later than we did
 _SELECT = "select_context"
 _MOST_TOKENS: Final = 10**12  # more is no count of anything
+_OVERSIZED = (
+    "What you typed is more than the model's window holds: requests show its beginning and its end. All of it is stored, and the "
+    "agent can read it with lcm_expand."
+)
 _NEARLY_FULL = 0.85  # of the window: from here on a prompt is cut even where nothing can be stored
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -451,15 +455,26 @@ class LCMEngine(ContextEngine):
 
     def _resumed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """The session is resumed with this list: know what its first request hides before the host measures it."""
-        self.watch()
+        self.look(messages, transcript)
         if self.rewritable():
             self.runtime.rewrites.expect(self.runtime.session(self.session_id), messages, transcript)
+
+    def look(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> bool:
+        """Is there anything that requests are to show otherwise? True where somebody typed more than a request can hold."""
+        runtime, window = self.runtime, self.config.window(self.context_length)
+        fixed, factor = runtime.calibration.fixed(self.session_id), self._factor(runtime)(window)
+        most = max(int(_NEARLY_FULL * window / factor) - fixed, self.threshold_tokens // 4)
+        found = self.rewritable() and runtime.oversized.look(self.session_id, messages, transcript, most)
+        self.watch()
+        return found
 
     def _handed(self, messages: Sequence[Mapping[str, Any]] | None) -> None:
         """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
         self.watch()
         if self.session_id in self.runtime.rewrites.states:
-            self.runtime.observe(self.session_id, messages, thorough=False)
+            seen = self.runtime.observe(self.session_id, messages, thorough=False)
+            if seen is not None:
+                self.runtime.rewrites.expect(self.runtime.session(self.session_id), *seen)
 
     # -- compaction -----------------------------------------------------------------------------------
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -513,16 +528,26 @@ class LCMEngine(ContextEngine):
 
     def _compact(
         self, messages: list[dict[str, Any]], current: int | None, focus: str, force: bool, memory: str, began: float
-    ) -> Outcome:
+    ) -> Outcome | None:
         runtime, config = self.runtime, self.config
         factor = self._factor(runtime)
         runtime.calibration.measure(self.session_id, messages, self.pressure.estimate_of(current))
         # From here on everything is in the host's own estimates.
         limit = self.threshold_tokens or config.threshold_tokens(self.context_length)
-        critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
-        threshold, current = self.pressure.size(limit, current, factor)
         keep_progress()
         seen = runtime.observe(self.session_id, messages)
+        retold: dict[int, str] = {}
+        if seen is not None:
+            found = self.look(*seen)
+            retold, spared = runtime.oversized.shown(runtime.session(self.session_id), *seen)
+            current = self.pressure.sent(current, spared)
+            if found:
+                runtime.rewrites.expect(runtime.session(self.session_id), *seen)
+                self._tell(_OVERSIZED)
+                if not force and self.pressure.calibrated(current or 0, factor) < self._due(runtime):
+                    return None
+        critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
+        threshold, current = self.pressure.size(limit, current, factor)
         rotation = seen is not None and runtime.orders.rotation(self.session_id) is not None
         until = deadline(began, config.foreground_budget_ms, rotation=rotation)
         if seen is None:
@@ -535,7 +560,7 @@ class LCMEngine(ContextEngine):
         session = runtime.session(self.session_id)
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
-            settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=config,
+            settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=config, retold=retold,
         )  # fmt: skip
         runtime.preparer.give_up(session.conversation_id)
         with runtime.db.steady():

@@ -54,7 +54,7 @@ from .ops.survey import Survey
 from .ops.upkeep import Collector, Upkeep
 from .prompt.context_message import carried_text
 from .prompt.present_state import PresentState
-from .prompt.rewrites import RequestRewrites, Superseded
+from .prompt.rewrites import Oversized, RequestRewrites, Superseded
 from .recall import beside
 from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
@@ -293,7 +293,8 @@ class Runtime:
         self.superseded = Superseded(
             self.whole_store, least_chars=config.stub_min_chars, repay=config.stub_repay_share, rough=host.rough
         )
-        self.rewrites = RequestRewrites(self.ingest, [self.archived, self.superseded], rough=host.rough)
+        self.oversized = Oversized(self.whole_store, rough=host.rough)
+        self.rewrites = RequestRewrites(self.ingest, [self.archived, self.superseded, self.oversized], rough=host.rough)
         self.compactor = Compactor(
             self.store,
             self.dag,
@@ -912,8 +913,8 @@ class LiveEngine(Protocol):
     def prepare(self, seen: StoredList) -> None:
         """Let the worker look at the session."""
 
-    def watch(self) -> None:
-        """Take up, or leave, the hook through which requests come."""
+    def look(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> bool:
+        """Look at what requests are to show otherwise. True where somebody typed more than a request can hold."""
 
     def rewritable(self) -> bool:
         """Can one request be changed on this host, with this provider?"""

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from ..config import Config
 from ..dag import SummaryDag, fingerprint
 from ..errors import SourcesChanged, SummaryError
 from ..ingest.align import Expected
-from ..ingest.transcript import Entry, Transcript, expected_of
+from ..ingest.transcript import Transcript, expected_of
 from ..llm.ladder import EXTRACTIVE, QUOTED
 from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node, SourceLine, Summary, SummaryTask, Unit
 from ..session import Session
@@ -71,6 +71,13 @@ class Request:
     prices: Callable[[], plan.Prices] = lambda: plan.DEFAULT  # may ask the host, which may ask the network
     settled: Callable[[], bool] = lambda: False  # waits for what is being written ahead of time; False: nothing was
     config: Config | None = None  # the settings for this model and platform; None: the general ones
+    retold: Mapping[int, str] = field(default_factory=dict)  # other texts with which requests show messages, by place
+
+    def shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """The list as requests show it."""
+        if not self.retold:
+            return messages
+        return [{**each, "content": self.retold[n]} if n in self.retold else each for n, each in enumerate(messages)]
 
     @property
     def begins(self) -> int:
@@ -135,7 +142,7 @@ class Compactor:
         archived: tuple[Archived, ...] = ()
         if self._archives is not None and self._archives.waits(session):
             units, archived = self._archives.parted(session, request.transcript, units, _unit_of(newest, units))
-        before = self._rough(request.messages)
+        before = self._rough(request.shown(request.messages))
         messages, current = before, request.current_tokens
         if request.ahead:  # as it will be when the threshold is reached
             overhead = min(max(0, (current or 0) - before), request.begins // 2)
@@ -166,7 +173,7 @@ class Compactor:
     # -- units ----------------------------------------------------------------------------------------
     def _units(self, session: Session, request: Request) -> list[Unit]:
         """Groups of the live list, and between them stored rows of the transcript that the list lacks."""
-        messages, entries = request.messages, request.transcript.entries
+        messages, entries = request.shown(request.messages), request.transcript.entries
         expected = self._expected(session, request.transcript.assembly)
         shown = {store_id for entry in entries for store_id in entry.ids}
         absent = _absent_before(expected, shown)
@@ -182,9 +189,10 @@ class Compactor:
             ids = tuple(store_id for n in indexes for store_id in entries[n].ids)
             for store_id in ids:
                 out.extend(_absent_unit(item) for item in absent.pop(store_id, ()))
+            stubbed = any(entries[n].own == "stub" or n in request.retold for n in indexes)
             size = max(
                 self._rough([messages[n] for n in indexes]),
-                sum(rows[store_id].tokens for store_id in ids if store_id in rows and not _stubbed(entries, indexes)),
+                sum(rows[store_id].tokens for store_id in ids if store_id in rows) if not stubbed else 0,
             )
             said = next((rows[i].at for i in ids if i in rows), None)
             out.append(Unit(ids, size, group.role, said, indexes[0], indexes[-1] + 1, group.whole))
@@ -495,10 +503,6 @@ def _absent_before(expected: Sequence[Expected], shown: set[int]) -> dict[int, l
 
 def _absent_unit(row: Expected) -> Unit:
     return Unit((row.store_id,), row.tokens, row.role, row.at, -1, 0, True)
-
-
-def _stubbed(entries: Sequence[Entry], indexes: Sequence[int]) -> bool:
-    return any(entries[n].own == "stub" for n in indexes)
 
 
 def _unit_of(index: int | None, units: Sequence[Unit]) -> int | None:

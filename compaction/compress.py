@@ -200,21 +200,21 @@ class CompressPass:
     def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
         """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
         carried = self._dag.nodes(self._sessions.carried(session.conversation_id))
-        messages, entries = request.messages, request.transcript.entries
+        entries = request.transcript.entries
         kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
         pinned = view.units[view.tail.request].index if view.tail.request is not None else None
         limit = max(256, view.budget.threshold - view.budget.overhead)
         # What the summaries really take, not what they might: a tail with unprepared messages in front uses the rest.
         prefix = min(context_message.prefix_tokens([*carried, *roots]), view.budget.prefix, limit // 3)
         order = ([pinned] if pinned is not None else []) + kept
-        messages = self._redacted(messages, entries, order)
+        whole = self._redacted(request.messages, entries, order)
+        messages = request.shown(whole)
         stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
         state = self._present(session, tail_ids, state_tokens(request.threshold, roots))
-        first = messages[pinned] if pinned is not None else None
-        policy = self._policy()
+        first, policy = messages[pinned] if pinned is not None else None, self._policy()
 
         def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
             """(text of the context message, the prompt, its tokens) in the largest room that fits."""
@@ -227,7 +227,7 @@ class CompressPass:
                 after = self._rough(out)
                 if after <= most:
                     break
-            return text, out, after
+            return text, _put_back(out, request.retold, whole), after
 
         expected = self._dag.next_assembly()
         text, out, after = built(expected)
@@ -323,6 +323,20 @@ class CompressPass:
                     sizes[n] = size
                     stubs[n] = stub
         return stubs
+
+
+def _put_back(
+    prompt: list[dict[str, Any]], retold: Mapping[int, str], messages: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The prompt with whole messages where it shows other texts of them: requests show those, not the list."""
+    if not retold:
+        return prompt
+    whole = {text: messages[n].get("content") for n, text in retold.items()}
+    contents = [each.get("content") for each in prompt]
+    return [
+        {**each, "content": whole[said]} if isinstance(said, str) and said in whole else each
+        for each, said in zip(prompt, contents, strict=True)
+    ]
 
 
 def _rooms(prefix: int, wanted: int, limit: int) -> tuple[tuple[int, int], ...]:

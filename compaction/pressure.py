@@ -139,6 +139,12 @@ class Calibration:
             while len(self._mixes) > _SESSIONS:
                 self._mixes.popitem(last=False)
 
+    def fixed(self, session_id: str) -> int:
+        """Estimated tokens of a session's requests beside their messages, as measured last; 0 where they never were."""
+        with self._lock:
+            mix = self._mixes.get(session_id)
+        return mix.fixed if mix is not None else 0
+
     def observe(self, model: str, rough: int, real: int, session_id: str = "") -> None:
         """One request: what was estimated for it and what the provider counted."""
         if rough < _MIN_ROUGH or real <= 0:
@@ -265,6 +271,10 @@ class Pressure:
             return used
         self._unanswered = self.estimated = max(0, used - spared)
         return self.estimated
+
+    def sent(self, current: int | None, spared: int) -> int | None:
+        """The size of a request of whose estimate ``spared`` tokens are not sent; what was counted is what was sent."""
+        return max(0, current - spared) if current is not None and current != self.counted else current
 
     def answered(self, counted: int) -> int:
         """The provider has counted the request. What had been estimated for it; 0 if nothing was."""

@@ -100,7 +100,7 @@ def pre_llm_call(
         seen = runtime.observe(session_id, history, platform=platform, thorough=False, begins=begins)
         if seen is None or engine is None:
             return
-        engine.watch()
+        engine.look(*seen)
         out.append(runtime.standby.news(session_id))
         out.append(runtime.pulled_text(session_id))
         out.append(runtime.delegated(engine, session_id, seen))

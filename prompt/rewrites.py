@@ -6,7 +6,8 @@ brings the request here, whichever it has. What could not be applied is remember
 
 ``rewrite_list`` is pure. Replacements are said in places of the live list (``Instead``: a range as other messages, ``Retold``: a
 message with another text) and found again in the outgoing list, which the host has decorated by then. A request in which they
-cannot be found beyond doubt is left as it is. One source is here: stubs of superseded tool results. The other is ``archive``.
+cannot be found beyond doubt is left as it is. Two sources are here: stubs of superseded tool results, and of what somebody
+typed that alone is too large for a request. The third is ``archive``.
 """
 
 from __future__ import annotations
@@ -242,7 +243,8 @@ def rewrite_list(live: Sequence[Message], wire: Sequence[Message], replacements:
     out: list[Message] = list(wire)
     for text in texts:
         if places[text.index] >= 0:
-            out[places[text.index]] = retold(out[places[text.index]], text.text)
+            said = live[text.index] if live[text.index].get("role") == "user" else None
+            out[places[text.index]] = retold(out[places[text.index]], text.text, said)
     for item in reversed(ranges):
         first, stop = _span(places, item)
         out[first:stop] = item.messages
@@ -335,13 +337,26 @@ def _there(wire: Sequence[Message], ranges: Sequence[Instead], texts: Sequence[R
     return all(_squeezed(m.get("content")) in said for m in wanted) and all(_squeezed(t.text) in said for t in texts)
 
 
-def retold(message: Message, text: str) -> dict[str, Any]:
-    """A message with another text; marks for the provider's cache stay on it."""
+def retold(message: Message, text: str, said: Message | None = None) -> dict[str, Any]:
+    """A message with another text; marks for the provider's cache stay on it.
+
+    ``said``: what the user typed. What the host added behind it and pictures stay, too.
+    """
     body = message.get("content")
     last = body[-1] if isinstance(body, list) and body else None
+    if said is not None:
+        typed, sent = _squeezed(said.get("content")), _squeezed(body)
+        text += sent[len(typed) :] if sent.startswith(typed) else ""
+        pictures = [part for part in body if _is_picture(part)] if isinstance(body, list) else []
+        if pictures:
+            return {**message, "content": [{"type": "text", "text": text}, *pictures]}
     if isinstance(last, Mapping) and "cache_control" in last:
         return {**message, "content": [{"type": "text", "text": text, "cache_control": last["cache_control"]}]}
     return {**message, "content": text}
+
+
+def _is_picture(part: Any) -> bool:
+    return isinstance(part, Mapping) and "text" not in part
 
 
 #: What a chat request may say of a message; the rest is the host's own bookkeeping.
@@ -371,6 +386,7 @@ def as_sent(message: Message) -> dict[str, Any]:
 # worth that. At a compaction the prefix is new anyway; there ``compress`` stubs what it finds.
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
 _SESSIONS: Final = 200
+_SHOWN_OF_OVERSIZED: Final = 0.25  # of what one message may take: the model reads on with a tool
 
 
 class Superseded:
@@ -425,6 +441,69 @@ class Superseded:
             Retold(n, stubs[entry.ids[0]])
             for n, entry in enumerate(transcript.entries[: len(messages)])
             if len(entry.ids) == 1 and not entry.own and entry.ids[0] in stubs
+        ]
+
+
+class Oversized:
+    """Stubs of messages that somebody typed and that alone are too large for a request, as far as this process has seen them.
+
+    The list keeps such a message as it was typed: only requests show its beginning and its end.
+    """
+
+    def __init__(self, store: MessageStore, *, rough: Callable[[Messages], int]) -> None:
+        self._store = store
+        self._rough = rough
+        self._lock = threading.Lock()
+        self._stubs: dict[str, dict[int, str]] = {}
+
+    def look(self, session_id: str, messages: Messages, transcript: Transcript, most_tokens: int) -> bool:
+        """Stub each that is larger than ``most_tokens`` by the host's estimate; was there a new one?"""
+        known = self._stubs.get(session_id, {})
+        fresh: dict[int, str] = {}
+        for message, entry in zip(messages, transcript.entries, strict=False):
+            if message.get("role") != "user" or not entry.ids or entry.own or entry.ids[0] in known:
+                continue
+            if len(message.get("content") or "") > most_tokens < self._rough([message]):
+                fresh[entry.ids[0]] = self._stub(message, entry.ids, most_tokens)
+        if fresh:
+            with self._lock:
+                self._stubs[session_id] = {**known, **fresh}
+                while len(self._stubs) > _SESSIONS:
+                    self._stubs.pop(next(iter(self._stubs)))
+        return bool(fresh)
+
+    def _stub(self, message: Message, ids: Sequence[int], most_tokens: int) -> str:
+        """Stub of a message, or of several that the host joined: the address is that of the largest."""
+        heads = self._store.heads_of(ids)
+        store_id = max(ids, key=lambda i: heads[i].tokens if i in heads else 0)
+        text = text_of(self._store, message, store_id) if len(ids) == 1 else content.text_of(message.get("content"))
+        chars = int(_SHOWN_OF_OVERSIZED * most_tokens * len(text) / max(1, self._rough([message])))
+        head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
+        said = (
+            f"[... {len(text) - len(head) - len(tail):,} of {len(text):,} characters left out: the message is larger than a "
+            f"request may be. All of it: lcm_expand(store_id={store_id}) ...]"
+        )
+        return f"{head}\n{said}\n{tail}"
+
+    def waits(self, session: Session) -> bool:
+        """Is there any?"""
+        return session.session_id in self._stubs
+
+    def shown(self, session: Session, messages: Messages, transcript: Transcript) -> tuple[dict[int, str], int]:
+        """The stubs by place in the live list, and by how many estimated tokens they make a request smaller."""
+        texts = {item.index: item.text for item in self.replacements(session, messages, transcript)}
+        whole = self._rough([messages[n] for n in texts])
+        return texts, whole - self._rough([{**messages[n], "content": text} for n, text in texts.items()])
+
+    def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> Sequence[Retold]:
+        """The stubs in places of the live list; what a compaction took out has none."""
+        stubs = self._stubs.get(session.session_id)
+        if not stubs:
+            return ()
+        return [
+            Retold(n, stubs[entry.ids[0]])
+            for n, entry in enumerate(transcript.entries[: len(messages)])
+            if entry.ids and not entry.own and entry.ids[0] in stubs
         ]
 
 

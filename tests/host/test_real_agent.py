@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from host.checks import assert_valid
-from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows
+from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows, whole_text
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
 from host.scripts import LISTING, busy_turn, long_turn, sayings
 
@@ -100,6 +100,47 @@ def test_one_turn_longer_than_the_window(tmp_path: Path) -> None:
     for request in model.of_kind("chat")[:21]:
         assert_valid(request)
         assert asked in [text_of(message) for message in request.messages]
+
+
+@pytest.mark.parametrize("place", ["first", "later"])
+def test_a_typed_message_larger_than_the_window_is_sent_in_part(tmp_path: Path, place: str) -> None:
+    """Requests show its beginning and its end, before and after a restart and a compaction; all of it is stored once (P6)."""
+    pasted = (
+        "Read this:\n" + "".join(f"Line {n} of a log that somebody pasted whole.\n" for n in range(30_000)) + "Why?"
+    )
+    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        said = [sayings(n) for n in range(3)]
+        said.insert(0 if place == "first" else 2, pasted)
+        with home.process() as host:
+            session = host.open()["session_id"]
+            outcomes = [host.turn(text=model.says(text)) for text in said]
+            told = [event["text"] for event in host.events if event["event"] == "status"]
+            early = host.compactions()
+        with home.process() as host:
+            host.open(session_id=session, resume=True)
+            outcomes += [host.turn(text=model.says(sayings(n))) for n in (4, 5)]
+            outcomes += [host.turn(text=model.says("x y z. " * 5_000)) for _ in range(5)]
+            rows = stored_rows(host, session)
+            found = whole_text(
+                host, next(row["store_id"] for row in rows if str(row["content"]).startswith("Read this"))
+            )
+            folded = host.compactions()
+
+    assert [outcome["failed"] for outcome in outcomes] == [None] * 11
+    assert not model.refused
+    assert max(request.tokens for request in model.of_kind("chat")) < WINDOW
+    shown = [
+        text_of(request.last) for request in model.of_kind("chat") if text_of(request.last).startswith("Read this")
+    ]
+    assert len(shown) == 1
+    assert shown[0].endswith("Why?")
+    assert "lcm_expand(store_id=" in shown[0]
+    assert found == pasted
+    assert early == 0, "what fits was folded because of a message that is not sent"
+    assert folded
+    assert any("more than the model's window holds" in line for line in told)
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
 def test_a_provider_with_less_room_than_it_says(tmp_path: Path) -> None:
