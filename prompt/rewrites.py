@@ -386,7 +386,9 @@ def as_sent(message: Message) -> dict[str, Any]:
 # worth that. At a compaction the prefix is new anyway; there ``compress`` stubs what it finds.
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
 _SESSIONS: Final = 200
-_SHOWN_OF_OVERSIZED: Final = 0.25  # of what one message may take: the model reads on with a tool
+_SHOWN_OF_OVERSIZED: Final = (
+    0.1  # of what one message may take: room is left for the newest messages, and the model reads on
+)
 
 
 class Superseded:
@@ -454,29 +456,32 @@ class Oversized:
         self._store = store
         self._rough = rough
         self._lock = threading.Lock()
-        self._stubs: dict[str, dict[int, str]] = {}
+        self._stubs: dict[str, dict[tuple[int, ...], str]] = {}
 
     def look(self, session_id: str, messages: Messages, transcript: Transcript, most_tokens: int) -> bool:
-        """Stub each that is larger than ``most_tokens`` by the host's estimate; was there a new one?"""
-        known = self._stubs.get(session_id, {})
-        fresh: dict[int, str] = {}
+        """Stub each that is larger than ``most_tokens`` by the host's estimate, none else; was there a new one?"""
+        known, found = self._stubs.get(session_id, {}), dict[tuple[int, ...], str]()
         for message, entry in zip(messages, transcript.entries, strict=False):
-            if message.get("role") != "user" or not entry.ids or entry.own or entry.ids[0] in known:
-                continue
-            if len(message.get("content") or "") > most_tokens < self._rough([message]):
-                fresh[entry.ids[0]] = self._stub(message, entry.ids, most_tokens)
-        if fresh:
-            with self._lock:
-                self._stubs[session_id] = {**known, **fresh}
-                while len(self._stubs) > _SESSIONS:
-                    self._stubs.pop(next(iter(self._stubs)))
-        return bool(fresh)
+            if entry.ids and not entry.own and message.get("role") == "user" and self._exceeds(message, most_tokens):
+                found[entry.ids] = known.get(entry.ids) or self._stub(message, entry.ids, most_tokens)
+        with self._lock:
+            self._stubs.pop(session_id, None)
+            if found:
+                self._stubs[session_id] = found
+            while len(self._stubs) > _SESSIONS:
+                self._stubs.pop(next(iter(self._stubs)))
+        return bool(found.keys() - known.keys())
+
+    def _exceeds(self, message: Message, tokens: int) -> bool:
+        body = message.get("content")
+        return not (isinstance(body, str) and len(body) < tokens) and self._rough([message]) > tokens
 
     def _stub(self, message: Message, ids: Sequence[int], most_tokens: int) -> str:
         """Stub of a message, or of several that the host joined: the address is that of the largest."""
         heads = self._store.heads_of(ids)
         store_id = max(ids, key=lambda i: heads[i].tokens if i in heads else 0)
-        text = text_of(self._store, message, store_id) if len(ids) == 1 else content.text_of(message.get("content"))
+        text = text_of(self._store, message, store_id) if len(ids) == 1 else ""
+        text = text or content.text_of(message.get("content"))
         chars = int(_SHOWN_OF_OVERSIZED * most_tokens * len(text) / max(1, self._rough([message])))
         head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
         said = (
@@ -501,9 +506,9 @@ class Oversized:
         if not stubs:
             return ()
         return [
-            Retold(n, stubs[entry.ids[0]])
+            Retold(n, stubs[entry.ids])
             for n, entry in enumerate(transcript.entries[: len(messages)])
-            if entry.ids and not entry.own and entry.ids[0] in stubs
+            if entry.ids in stubs
         ]
 
 

@@ -335,3 +335,70 @@ def test_sessions_without_an_archive_are_not_looked_at(
         assert host.registered[0](request={"messages": list(live)}, session_id="other", api_mode="") is None
 
     assert "request rewrite" not in host.topics()
+
+
+def typed(words: str, ends: str) -> dict[str, Any]:
+    """A message of about 200,000 tokens."""
+    return {"role": "user", "content": f"Read this. {words * (800_000 // len(words))} {ends}"}
+
+
+@pytest.mark.parametrize("words", ["number 12 of many, ", "历史记录里的一行，", 'a "line"\n'])
+def test_a_typed_message_larger_than_the_window_is_shown_in_part(make: Callable[..., Host], words: str) -> None:
+    """By its beginning and its end, with what the host put behind it; the list keeps it."""
+    host = make()
+    live = Chat([*chat().turns(2), typed(words, "Why?")])
+    host.turn(live)
+    wire = [*map(dict, live[:-1]), {**live[-1], "content": f"{live[-1]['content']}\n\n<memory>recalled</memory>"}]
+    (*_, shown) = host.sends(live, [dict(SYSTEM), *wire])
+    assert len(shown["content"]) < 100_000
+    assert shown["content"].startswith("Read this.")
+    assert shown["content"].endswith("Why?\n\n<memory>recalled</memory>")
+    assert "lcm_expand(store_id=" in shown["content"]
+
+
+def test_words_that_the_host_joined_to_a_too_large_message_are_shown(make: Callable[..., Host]) -> None:
+    """The provider failed, and the user typed again: the host joins both into one message."""
+    host = make()
+    large = typed("number 12 of many, ", "Why?")
+    live = Chat([*chat().turns(2), large])
+    host.turn(live)
+    host.sends(live)
+    live[-1] = {"role": "user", "content": f"{large['content']}\n\nOnly line 7, please."}
+    host.turn(live)
+    (*_, shown) = host.sends(live)
+    assert len(shown["content"]) < 100_000
+    assert shown["content"].endswith("Only line 7, please.")
+
+
+def test_a_picture_beside_a_too_large_text_is_sent(make: Callable[..., Host]) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    text = typed("number 12 of many, ", "Why?")["content"]
+    host = make()
+    live = Chat([*chat().turns(2), {"role": "user", "content": [{"type": "text", "text": text}, picture]}])
+    host.turn(live)
+    (*_, shown) = host.sends(live)
+    assert [part["type"] for part in shown["content"]] == ["text", "image_url"]
+    assert len(shown["content"][0]["text"]) < 100_000
+
+
+def test_a_model_with_more_room_gets_the_typed_message_whole(make: Callable[..., Host]) -> None:
+    host = make()
+    live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
+    host.turn(live)
+    host.engine.update_model("m", 1_000_000, api_mode=host.api_mode)
+    host.turn(live)
+    assert host.sends(live)[-1]["content"] == live[-1]["content"]
+
+
+def test_a_compaction_counts_a_too_large_message_as_it_is_sent(make: Callable[..., Host]) -> None:
+    """What it folds frees room for the rest of the prompt; the list that it gives back has the message whole."""
+    host = make()
+    large = typed("number 12 of many, ", "Why?")
+    live = Chat([*chat().turns(20, words=800), large])
+    host.turn(live)
+    out = host.engine.compress(list(live), current_tokens=host.runtime.rewrites._rough(live))
+    assert out[-1]["content"] == large["content"]
+    assert len(out) < len(live)
+    assert host.engine.last_compression["result"] == "compacted"
+    host.engine.on_session_start("s", platform="cli", boundary_reason="compression", old_session_id="s")
+    assert host.engine.should_compress(host.runtime.rewrites._rough(out)) is False
