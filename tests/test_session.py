@@ -81,6 +81,8 @@ def test_an_ended_session_goes_on(world: World) -> None:
         ("telegram", "agent:main~:telegram:dm:42", "main~/telegram:dm:42"),
         ("telegram", None, "session:x"),
         ("", "odd-key", "odd-key"),
+        ("telegram", "telegram:dm:42", "key:telegram:dm:42"),
+        ("telegram", "work/telegram:dm:42", "key:work/telegram:dm:42"),
         ("api_server", "local", "api_server:local"),
         ("api_server", "agent:main:telegram:dm:42", "api_server:agent:main:telegram:dm:42"),
         ("api_server", None, "session:x"),
