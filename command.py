@@ -19,7 +19,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .errors import BadRequest, LcmError, NotFound, StoreError
+from .errors import BadRequest, LcmError, NotFound, StoreError, way_out, worded
 from .exam import grading
 from .fleet import forget as purging
 from .fleet import verbs as fleet
@@ -49,8 +49,6 @@ from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
 from .session import Session, principal_of
 from .text.printable import printable
-
-_REMEDY = "see that the account that Hermes runs as may write this file and its folder, and that the disk has room"
 
 _OPERATORS = (
     "`/lcm {0}` works on the whole archive, which others have a part in; it is the operator's: `hermes lcm {0}`"
@@ -567,13 +565,10 @@ def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
 
 def refused(exc: LcmError | OSError) -> Answer:
     """An error as an answer: what is wrong, and what to do about it."""
-    said = str(exc)
-    if isinstance(exc, OSError) and exc.filename is not None:  # a file or folder beside the database
-        said = f"{exc.filename}: {exc.strerror or exc}"
+    said = worded(exc)
     if isinstance(exc, BadRequest):
         return Answer(f"Not done: {said}", {"error": said, "kind": type(exc).__name__}, REFUSED)
-    of_the_system = isinstance(exc, OSError) or (type(exc) is StoreError and isinstance(exc.__cause__, OSError))
-    remedy = _REMEDY if of_the_system else str(getattr(exc, "remedy", StoreError.remedy))
+    remedy = way_out(exc)
     text = f"Not done: {said}\nWhat to do: {remedy}"
     return Answer(text, {"error": said, "kind": type(exc).__name__, "remedy": remedy}, FAILED)
 

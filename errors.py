@@ -23,6 +23,8 @@ The error tree.
     - SourcesChanged        what was summarised is not what is stored there (any more): a restore, a repair, a removal
 """
 
+import errno
+
 
 class LcmError(Exception):
     """Base of all errors this plugin raises on purpose."""
@@ -51,7 +53,7 @@ class StoreBusy(StoreError):
 class StoreReadOnly(StoreError):
     """The database file or its folder cannot be written."""
 
-    remedy = "make the file and its folder writable for this user"
+    remedy = "make the file and its folder writable for this user; a file system that is mounted read-only, mount for writing"
 
 
 class StoreFull(StoreError):
@@ -121,6 +123,29 @@ def worded(exc: BaseException) -> str:
         return str(exc)
     name = type(exc).__name__
     return f"an unexpected error: {exc} ({name})" if str(exc) else f"an unexpected error ({name})"
+
+
+#: The way out of an error of the system that concerns a file.
+_WAYS_OUT = {
+    errno.ENOSPC: "free disk space",
+    errno.EDQUOT: "free disk space, or have the quota raised",
+    errno.EFBIG: "raise the limit for the size of a file (`ulimit -f`)",
+    errno.EROFS: "mount the file system for writing",
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM), "make the file and its folder writable for the account that Hermes runs as"
+    ),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "let more files be open (`ulimit -n`), or restart Hermes"),
+    errno.EIO: "look for faults of the disk in the system's log; the same command works once they are over",
+}
+_ANY_WAY_OUT = "see that the account that Hermes runs as may write this file and its folder, and that the disk has room"
+
+
+def way_out(exc: BaseException) -> str:
+    """The way out of an error: its own, that of the system's error behind it, or the doctor."""
+    cause = exc.__cause__ if type(exc) is StoreError and "remedy" not in vars(exc) else exc
+    if isinstance(cause, OSError):
+        return _WAYS_OUT.get(cause.errno or 0, _ANY_WAY_OUT)
+    return str(getattr(exc, "remedy", StoreError.remedy))
 
 
 class SummaryError(LcmError):

@@ -14,7 +14,7 @@ from typing import Any
 
 from .. import config as settings
 from ..command import operator_access
-from ..errors import BadRequest, LcmError, NotFound, StoreError
+from ..errors import BadRequest, LcmError, NotFound, StoreError, way_out
 from ..host import facts
 from ..recall.access import Access
 from ..recall.paging import dumps
@@ -75,7 +75,7 @@ def answer(page: str, given: Mapping[str, Any], *, shared: bool = False) -> tupl
     except BadRequest as exc:
         return 400, dumps({"error": str(exc)})
     except (LcmError, OSError) as exc:
-        return 503, dumps({"error": str(exc), "remedy": str(getattr(exc, "remedy", StoreError.remedy))})
+        return 503, dumps({"error": str(exc), "remedy": way_out(exc)})
 
 
 def mode_of(config: settings.Config, *, shared: bool) -> str:

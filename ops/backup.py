@@ -24,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError, StoreTooNew, StoreTooOld
+from ..errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError, StoreTooNew, StoreTooOld, way_out
 from ..recall.access import Access
 from ..records import Flag
 from ..storage import disk, files
@@ -366,12 +366,14 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
 
 def _not_written(exc: StoreError | OSError, target: Path) -> StoreError:
     """Why there is no backup; nothing else was changed."""
-    if isinstance(exc, StoreError) and not disk.no_room(target.parent):
+    full = disk.no_room(target.parent)
+    if isinstance(exc, StoreError) and not full:
         return exc
     said = StoreError(
-        f"{target}: the copy could not be written: {disk.no_room(target.parent) or exc}; nothing was changed"
+        f"{target}: the copy could not be written: {full or getattr(exc, 'strerror', '') or exc}; nothing was changed"
     )
-    said.remedy = f"make room where {target.parent} is (or raise the limit), then run the command again"
+    room = f"make room where {target.parent} is (or raise the limit), then run the command again"
+    said.remedy = room if full else way_out(exc)
     return said
 
 
@@ -447,17 +449,20 @@ def _database_in(path: Path) -> Iterator[Path]:
         return
     copy = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
+        _unpack_database(path, copy)
+        yield copy
+    finally:
+        files.discard(copy)
+
+
+def _unpack_database(path: Path, copy: Path) -> None:
+    try:
         with tarfile.open(path) as archive, disk.private(copy).open("wb") as out:
             found = archive.extractfile(_COPY)
             if found is not None:
                 shutil.copyfileobj(found, out)
     except (tarfile.TarError, KeyError) as exc:
-        files.discard(copy)
         raise StoreCorrupt(f"{path} is not a backup archive: {exc}") from exc
-    try:
-        yield copy
-    finally:
-        files.discard(copy)
 
 
 def _unpack_files(path: Path, folder: Path) -> None:
@@ -512,6 +517,14 @@ def way_back(deps: Access) -> str:
             f"no backup is sound; of {found}, `/lcm doctor repair` saves what can be read, once it is at {deps.db.path}"
         )
     return f"there is no backup in {backup_folder(deps.db.path)} (`/lcm restore PATH` takes one from elsewhere)"
+
+
+def way_on(deps: Access) -> str:
+    """Advice about a database in which no message can be read: its backup, or a new beginning."""
+    if backups(deps):
+        return way_back(deps)
+    anew = "the next message begins a new archive, and `/lcm import host apply` takes in what Hermes still has"
+    return f"{way_back(deps)}; without one, move {deps.db.path} away: {anew}"
 
 
 def traces_around(deps: Access) -> str:

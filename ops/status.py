@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
-from ..errors import LcmError, StoreCorrupt, StoreError, worded
+from ..errors import LcmError, StoreCorrupt, StoreError, StoreReadOnly, way_out, worded
 from ..recall import mapping
 from ..recall.access import Access
-from ..storage.disk import full_disk
+from ..storage.disk import full_disk, shut
 from ..storage.meta import Meta
 from ..text.secret_kinds import CATALOGUE
 from . import costs, presets
@@ -196,8 +196,7 @@ def database_state(deps: Access) -> dict[str, Any]:
 
 
 def _said(exc: LcmError) -> dict[str, str]:
-    remedy = str(getattr(exc, "remedy", StoreError.remedy))
-    return {"error": worded(exc), "kind": type(exc).__name__, "remedy": remedy}
+    return {"error": worded(exc), "kind": type(exc).__name__, "remedy": way_out(exc)}
 
 
 def _stored(deps: Access) -> dict[str, Any]:
@@ -514,9 +513,11 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
             {"topic": "database", "severity": "error", "message": database["error"], "remedy": database["remedy"]}
         )
     folder = deps.db.path.parent
-    if full := deps.db.only_read or (deps.db.exists and full_disk(folder)):
-        message = f"{folder}: {full}; what is stored can be read, nothing new is stored in the file"
-        out.append({"topic": "disk", "severity": "error", "message": message, "remedy": deps.db.way_to_write})
+    closed = shut(folder)
+    if deps.db.exists and (why := closed or deps.db.only_read or full_disk(folder)):
+        message = f"{folder}: {why}; what is stored can be read, nothing new is stored in the file"
+        remedy = StoreReadOnly.remedy if closed else deps.db.way_to_write
+        out.append({"topic": "disk", "severity": "error", "message": message, "remedy": remedy})
     note = context_note(deps)
     if note and deps.engine.live:
         remedy = "`hermes config set model.context_length TOKENS`, or LCM_FALLBACK_CONTEXT_TOKENS"

@@ -156,10 +156,8 @@ def translate(exc: sqlite3.Error, path: Path) -> StoreError:
     said = f"{path}: {exc}"
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy(said)
-    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-        return StoreReadOnly(said)
-    if primary == sqlite3.SQLITE_CANTOPEN:
-        return StoreReadOnly(said)
+    if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_CANTOPEN):
+        return StoreReadOnly(f"{path}: {shut(path.parent) or exc}")
     if primary == sqlite3.SQLITE_FULL:
         return StoreFull(said)
     if primary == sqlite3.SQLITE_NOTADB:
@@ -167,10 +165,11 @@ def translate(exc: sqlite3.Error, path: Path) -> StoreError:
     if primary == sqlite3.SQLITE_CORRUPT or any(words in said for words in _DAMAGE):
         return StoreCorrupt(said)
     if primary == sqlite3.SQLITE_IOERR:
-        full = no_room(path.parent)
-        return (
-            StoreFull(f"{said}: {full}") if full else StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
-        )
+        if closed := shut(path.parent):
+            return StoreReadOnly(f"{path}: {closed}")
+        if full := no_room(path.parent):
+            return StoreFull(f"{said}: {full}")
+        return StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
     return StoreError(said)
 
 
@@ -248,16 +247,19 @@ def write(path: Path, data: bytes, *, within: Path) -> None:
     sync(path.parent)
 
 
-def remedy(exc: OSError) -> str:
-    """Advice about a file that could not be written."""
-    return "free disk space" if exc.errno in _NO_ROOM else "make the folder writable for this user"
-
-
 def no_room(folder: Path) -> str:
     """Why nothing more can be written there: a full disk or a limit of this process; "" where neither is known."""
     if resource is not None and (limit := resource.getrlimit(resource.RLIMIT_FSIZE)[0]) != resource.RLIM_INFINITY:
         return f"this process may write no file of more than {limit:,} bytes (file size limit)"
     return full_disk(folder)
+
+
+def shut(folder: Path) -> str:
+    """Why nobody can write there: a file system that is mounted read-only; "" where it is not, or where that is not known."""
+    try:
+        return "the file system is mounted read-only" if os.statvfs(folder).f_flag & os.ST_RDONLY else ""
+    except (OSError, AttributeError):  # there is no such call on Windows
+        return ""
 
 
 def full_disk(folder: Path) -> str:

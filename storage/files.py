@@ -26,7 +26,7 @@ from pathlib import Path
 from threading import get_native_id
 from typing import Any, Final
 
-from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull
+from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from . import disk, leaves, seals, upgrade
 from . import schema as migrations
 from .connection import Database, Params, refuse_other_kinds
@@ -275,12 +275,12 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _how_to_read(path: Path) -> str:
-    """Options of SQLite: a full disk has no room for the side files that it would make."""
+    """Options of SQLite: where the disk is full or read-only, no side file can be made."""
     with closing(_connect(path, "mode=ro")) as connection:
         try:
             connection.execute("PRAGMA schema_version").fetchone()
         except sqlite3.Error as exc:
-            if isinstance(translate(exc, path), StoreFull):
+            if isinstance(translate(exc, path), StoreFull | StoreReadOnly):
                 return without_room(path)
     return "mode=ro"
 

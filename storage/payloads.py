@@ -21,6 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from ..errors import way_out
 from ..records import Flag, Row
 from ..text import blobs, content
 from ..text.blobs import Ref
@@ -94,7 +95,7 @@ class Payloads:
                 TOPIC,
                 f"{path.parent}: {exc.strerror or exc}; payloads stay in the database",
                 severity="warning",
-                remedy=disk.remedy(exc),
+                remedy=way_out(exc),
             )
             return None
         self._health.resolved(TOPIC)

@@ -194,7 +194,7 @@ def test_a_read_only_home_can_be_read_at_a_terminal() -> None:
     assert "zebra deployment" in found
     assert "nothing new is stored in the file" in status
     assert "make the file and its folder writable" in status
-    assert "may write this file and its folder" in backup
+    assert "make the file and its folder writable" in backup
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...errors import LcmError, StoreBusy, StoreError, worded
+from ...errors import LcmError, StoreBusy, StoreError, way_out, worded
 from ...recall.access import Access
 from ...storage import files
 from ...storage.files import Progress, silent
@@ -174,4 +174,4 @@ def _asked(check: Check, deps: Access, deep: bool) -> Finding:
         meaning = "this could not be checked"
         if "no such table" in str(exc):  # the check of the schema names them all
             return kind(worded(exc), meaning=meaning, remedy="see `schema` above", command="/lcm doctor repair")
-        return kind(worded(exc), meaning=meaning, remedy=_another(str(getattr(exc, "remedy", StoreError.remedy)), deps))
+        return kind(worded(exc), meaning=meaning, remedy=_another(way_out(exc), deps))

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import StoreError, StoreForeign, StoreReadOnly
+from ...errors import StoreCorrupt, StoreError, StoreForeign, StoreReadOnly
 from ...recall.access import Access
 from ...storage import files, seals
 from ...storage import schema as migrations
+from ...storage.disk import shut
 from .. import backup
 from ..findings import Finding, fail, ok, warn
 from ..render import counted, disk_said, few, size
@@ -36,12 +37,27 @@ def database(deps: Access, _deep: bool) -> Finding:
         return _nothing(deps)
     if state["state"] == "ready":
         return _writable(deps.db.path)
+    if state["kind"] == StoreCorrupt.__name__ and not files.holds_messages(deps.db.path):
+        return _hopeless(deps, state["error"])
     command = "/lcm doctor repair" if "`/lcm doctor repair`" in state["remedy"] else ""
     return fail(
         state["error"],
         meaning="nothing new is stored and nothing is found until this is solved; the host goes on with its own messages",
         remedy=f"run `/lcm doctor repair`; otherwise {backup.way_back(deps)}" if command else state["remedy"],
         command=command,
+        path=str(deps.db.path),
+        **_header(deps),
+    )
+
+
+def _hopeless(deps: Access, said: str) -> Finding:
+    """A file in which no message can be read: no repair helps."""
+    best = backup.best_backup(deps)
+    return fail(
+        f"{said}; no message can be read in it",
+        meaning="nothing new is stored and nothing is found until this is solved; a repair finds nothing to save",
+        remedy=backup.way_on(deps),
+        command=f"/lcm restore {best.path.name} apply" if best is not None and best.sound else "",
         path=str(deps.db.path),
         **_header(deps),
     )
@@ -71,11 +87,18 @@ def _nothing(deps: Access) -> Finding:
 
 def _writable(path: Path) -> Finding:
     """Another account's file can be read while its owner has it open, and nothing is stored by this one."""
-    shut = [str(each) for each in (path, path.parent) if not os.access(each, os.W_OK)]
-    if not shut:
+    closed = [str(each) for each in (path, path.parent) if not os.access(each, os.W_OK)]
+    if not closed:
         return ok(str(path), path=str(path))
+    if said := shut(path.parent):
+        return warn(
+            f"{path}: {said}",
+            meaning="what is stored can be read; nothing new is stored in the file",
+            remedy="mount the file system for writing, or let LCM_DATABASE_PATH name a file elsewhere",
+            path=str(path),
+        )
     return warn(
-        f"this account may not write {' nor '.join(shut)}",
+        f"this account may not write {' nor '.join(closed)}",
         meaning="what is stored can be read here; an agent of this account stores nothing new",
         remedy=f"run Hermes as the account that owns it, or {StoreReadOnly.remedy}",
         path=str(path),

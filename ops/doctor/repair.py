@@ -196,7 +196,7 @@ def hopeless(deps: Access) -> str:
     """Words about a damaged file in which no message can be read, "" for any other."""
     if files.holds_messages(deps.db.path):
         return ""
-    return f"No message can be read in it, so there is nothing to save: {backup.way_back(deps)}"
+    return f"No message can be read in it, so there is nothing to save: {backup.way_on(deps)}"
 
 
 def repair(deps: Access, progress: Progress = silent) -> Repaired:
@@ -234,7 +234,7 @@ def _without_triggers(deps: Access, found: Diagnosis, progress: Progress) -> Rep
 
 def _swept(deps: Access) -> tuple[str, ...]:
     """Payload files that belong to no message are removed."""
-    gone = deps.payloads.sweep(spare=backup.named_payloads(deps.db.path)) if deps.db.path.exists() else 0
+    gone = deps.payloads.sweep(spare=backup.named_payloads(deps.db.path)) if deps.db.exists else 0
     return (f"removed, because no message shows them: {counted(gone, 'payload file')}",) if gone else ()
 
 
@@ -253,7 +253,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
         saved = files.salvage(kept, fresh, readable, progress)
         if not saved.kept.get("messages"):
             files.discard(kept)
-            raise BadRequest(f"no message of {path} can be read; it was left as it is: {backup.way_back(deps)}")
+            raise BadRequest(f"no message of {path} can be read; it was left as it is: {backup.way_on(deps)}")
         files.brought_home(fresh, path)
         notes = _relinked(fresh, saved)
         files.seal(fresh)

@@ -19,6 +19,7 @@ from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.upkeep import SAMPLE_S
 from hermes_lcm.plugin import hooks
 from hermes_lcm.runtime import Process, Runtime
+from hermes_lcm.text import blobs
 
 
 def finding(said: dict[str, Any], name: str) -> dict[str, Any]:
@@ -59,6 +60,62 @@ def test_an_empty_file_becomes_private_when_it_becomes_a_database(tmp_path: Path
     world.say("hello", "there")
 
     assert world.path.stat().st_mode & 0o777 == 0o600
+
+
+# -- a file in which nothing can be read --------------------------------------------------------------------
+NOTHING: dict[str, Callable[[Path], object]] = {
+    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "another file": lambda path: path.write_text("shopping list\n" * 300, encoding="utf-8"),
+    "its first bytes alone": lambda path: os.truncate(path, 100),
+    "nothing": lambda path: os.truncate(path, 0),
+    "no file": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_where_nothing_can_be_saved_the_doctor_names_the_backup_and_it_helps(name: str, tmp_path: Path) -> None:
+    """No repair is named, since there is nothing that it could save."""
+    world = healthy(tmp_path)
+    answer("backup", world.deps())
+    world.close()
+    NOTHING[name](world.path)
+    found = finding(doctor(Home(tmp_path).deps(None)), "database")
+    answer(found["command"].removeprefix("/lcm "), Home(tmp_path).deps(None, trusted=True))
+
+    assert "doctor repair" not in found["remedy"] + found["command"], found
+    assert answer("doctor deep", Home(tmp_path).deps(None)).code == 0
+
+
+@pytest.mark.parametrize("name", ["zeros", "another file", "its first bytes alone"])
+def test_without_a_backup_a_file_that_says_nothing_is_moved_away(name: str, tmp_path: Path) -> None:
+    """The next message begins a new archive, as the doctor says."""
+    world = healthy(tmp_path)
+    world.close()
+    NOTHING[name](world.path)
+    found = finding(doctor(Home(tmp_path).deps(None)), "database")
+    world.path.rename(tmp_path / "away.db")
+    again = Home(tmp_path)
+    again.say("hello", "there")
+
+    assert f"move {world.path} away" in found["remedy"], found
+    assert (found.get("command", ""), "doctor repair" in found["remedy"]) == ("", False), found
+    assert answer("doctor deep", again.deps()).code == 0
+
+
+def test_a_repair_of_an_empty_file_makes_and_removes_nothing(tmp_path: Path) -> None:
+    """What the messages that were in it show is still there for a restore."""
+    world = healthy(tmp_path)
+    ref = world.runtime.payloads.keep("a picture " * 100, blobs.TEXT, "text/plain")
+    assert ref is not None
+    kept = world.runtime.payloads.path(ref.sha)
+    os.utime(kept, (1, 1))
+    world.close()
+    os.truncate(world.path, 0)
+    for side in ("-wal", "-shm"):
+        world.path.with_name(world.path.name + side).unlink(missing_ok=True)
+    said = answer("doctor repair apply", Home(tmp_path).deps(None)).text
+
+    assert (world.path.stat().st_size, kept.exists()) == (0, True), said
 
 
 # -- settings ----------------------------------------------------------------------------------------------
