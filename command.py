@@ -8,6 +8,7 @@ A verb takes parsed words and gives an ``Answer``. Verbs that change something s
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import shlex
 import tempfile
@@ -136,7 +137,9 @@ def _drill(deps: Access, words: Words) -> Answer:
     if words.rest and not deps.trusted:
         raise BadRequest("a backup is named at the terminal only: `hermes lcm backup drill PATH`")
     source, _ = backup.chosen(deps, name)
-    with tempfile.TemporaryDirectory(prefix="lcm-drill-", dir=deps.db.path.parent) as folder:
+    backup.remove_half_made(deps.db.path)
+    prefix = f".{deps.db.path.name}.{os.getpid()}.drill-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=deps.db.path.parent, ignore_cleanup_errors=True) as folder:
         runtime = by_itself(Path(folder) / deps.db.path.name, deps.config)
         scratch = replace(operator_access(runtime, None, None), home=Path(folder), trusted=True, clock=deps.clock)
         if deps.payloads.folder.is_dir() and source.suffix != ".tar":

@@ -202,7 +202,7 @@ def left_over(database: Path, *, now: float) -> list[Path]:
 
 def _abandoned(path: Path, now: float) -> bool:
     """Is the process gone whose number is in the name?"""
-    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued|saved)", path.name)
+    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued|saved|drill)", path.name)
     if number is None:
         return False
     try:
@@ -218,7 +218,7 @@ def remove_half_made(database: Path) -> None:
     """Remove what was left half-made."""
     for path in left_over(database, now=time.time()):
         with suppress(OSError):
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 # -- making ----------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def _not_written(exc: StoreError | OSError, target: Path) -> StoreError:
     if isinstance(exc, StoreError) and not full:
         return exc
     said = StoreError(
-        f"{target}: the copy could not be written: {full or getattr(exc, 'strerror', '') or exc}; nothing was changed"
+        f"{target}: the copy could not be written: {full or getattr(exc, 'strerror', '') or exc}; there is no new backup"
     )
     room = f"make room where {target.parent} is (or raise the limit), then run the command again"
     said.remedy = room if full else way_out(exc)

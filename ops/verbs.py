@@ -227,7 +227,8 @@ def uninstall(deps: Access, words: Words) -> Answer:
     if not words.apply:
         return Answer(f"It would do this: {what}.\n{stays}\nDry run. `hermes lcm uninstall apply` does it.", data)
     if why := facts.write_setting("context.engine", "compressor"):
-        raise BadRequest(f"Hermes did not change its configuration: {why}")
+        by_hand = "`hermes config set context.engine compressor` does the same once that is solved"
+        raise BadRequest(f"Hermes did not change its configuration: {why}; {by_hand}")
     listed = facts.disable()
     left = install.remove(deps.home)
     lines = [f"Done: {what}. Restart Hermes.", stays]

@@ -217,10 +217,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
         for row in deps.store.legible(part)[0]:
             evidence.note(deps.payloads.whole(row))
         evidence.note_stored(deps.store.stored_bytes(part))
-    deps.health.degraded(
-        TOPIC, "a purge was begun and is not finished", remedy="run the same `/lcm purge ... apply` again"
-    )
-    deps.health.save()
+    _unfinished(deps, "a purge was begun and is not finished")
     removed = others.remove(there, evidence) if others is not None and there is not None else {}
     empty(deps, planned.rows, progress=progress)
     if others is not None:
@@ -231,11 +228,20 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
         disk.erase(path)
     deps.health.resolved(TOPIC)
     deps.health.save()
-    done.backup = backup.back_up(deps, progress).path
+    try:
+        done.backup = backup.back_up(deps, progress).path
+    except (StoreError, OSError):
+        _unfinished(deps, "a purge is done but for its backup and its proof")
+        raise
     if others is not None and there is not None:
         done.there = others.search(there, removed, evidence, progress)
     _prove(deps, done, evidence, progress)
     return done
+
+
+def _unfinished(deps: Access, said: str) -> None:
+    deps.health.degraded(TOPIC, said, remedy="run the same `/lcm purge ... apply` again")
+    deps.health.save()
 
 
 def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
