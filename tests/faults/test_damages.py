@@ -135,6 +135,7 @@ MENDED = {
     "the structure of the summaries' index": "UPDATE node_index_data SET block = x'00' WHERE id = 10",
     "the totals of the summaries' index": "UPDATE node_index_data SET block = x'00' WHERE id = 1",
     "the pages of the summaries' index": "DELETE FROM node_index_data WHERE id > 10",
+    "a way into a part of the summaries' index that is none": "INSERT INTO node_index_idx VALUES (77, x'', 2)",
     "whose file it is": "PRAGMA application_id = 5",
     "a role that is no text": "UPDATE messages SET role = CAST(x'ff' AS TEXT) WHERE store_id = 5",
     "an address behind which is no room": """UPDATE messages SET store_id = 9223372036854775807
