@@ -116,8 +116,11 @@ def plan(deps: Access, asked: Selection, progress: Progress = silent, others: Ot
     if not any((asked.ids, asked.session, asked.principal, asked.before, asked.matching)):
         raise BadRequest("say what to purge: --messages, --session, --principal, --before or --matching")
     chosen = _chosen(deps, asked, progress)
+    held = holds.held(
+        deps, chosen
+    )  # first, so that what the server does not hear of any more is seen again before the act
     there = others.reach(asked, chosen, progress) if others is not None else None
-    held = holds.held(deps, chosen) | frozenset(there.held if there else ())
+    held |= frozenset(there.held if there else ())
     rows = [store_id for store_id in chosen if store_id not in held]
     ids = json.dumps(rows)
     digests = [head.digest for head in deps.store.heads_of(rows).values() if head.flags & Flag.EXTERNALISED]
@@ -212,14 +215,11 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     there = planned.there
     if not planned.rows and not unfinished and not (there and there.messages):
         return done
-    for part in parts(planned.rows):
-        done.digests |= {store_id: head.digest.hex() for store_id, head in deps.store.heads_of(part).items()}
-        for row in deps.store.legible(part)[0]:
-            evidence.note(deps.payloads.whole(row))
-        evidence.note_stored(deps.store.stored_bytes(part))
+    _note(deps, done, evidence)
     _unfinished(deps, "a purge was begun and is not finished")
     removed = others.remove(there, evidence) if others is not None and there is not None else {}
-    empty(deps, planned.rows, progress=progress)
+    done.plan = _less(planned, empty(deps, planned.rows, progress=progress))
+    done.digests = {store_id: found for store_id, found in done.digests.items() if store_id not in done.plan.held}
     if others is not None:
         others.settle()
     done.conversations = sweep(deps, progress)
@@ -244,6 +244,20 @@ def _unfinished(deps: Access, said: str) -> None:
     deps.health.save()
 
 
+def _note(deps: Access, done: Done, evidence: proof.Evidence) -> None:
+    """Note what will be looked for. Raises BadRequest where some of it was pinned since it was chosen."""
+    rows = done.plan.rows
+    for part in parts(rows):
+        done.digests |= {store_id: head.digest.hex() for store_id, head in deps.store.heads_of(part).items()}
+        for row in deps.store.legible(part)[0]:
+            evidence.note(deps.payloads.whole(row))
+        evidence.note_stored(deps.store.stored_bytes(part))
+    if late := holds.held(deps, rows):
+        raise BadRequest(
+            f"msg_{min(late)} was pinned meanwhile: nothing was removed; the same again leaves what is pinned"
+        )
+
+
 def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
     """Another host purged these: they go here too, backups that hold them included; what is held here stays.
 
@@ -252,10 +266,17 @@ def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
     planned = plan(deps, Selection(ids=tuple(rows)))
     late = any(each.rung != RUNG for each in deps.dag.nodes(nodes))
     if planned.rows or late:
-        empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
+        kept = empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
+        planned = _less(planned, kept)
     for path in planned.copies:
         disk.erase(path)
     return planned
+
+
+def _less(planned: Plan, late: frozenset[int]) -> Plan:
+    """A plan without what was pinned while it was carried out."""
+    rows = tuple(store_id for store_id in planned.rows if store_id not in late)
+    return replace(planned, rows=rows, held=tuple(sorted({*planned.held, *late})))
 
 
 def renewed(deps: Access, most_bytes: float) -> bool:
@@ -282,31 +303,36 @@ def parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
         yield ids[at : at + _AT_ONCE]
 
 
-def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress: Progress = silent) -> None:
+def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress: Progress = silent) -> frozenset[int]:
     """Rows, and the summaries and archives over them: each part of the rows with what rests on it as one transaction.
 
-    Without ``summaries`` these stay as they are: they are what is kept of the rows.
+    What was pinned meanwhile stays whole; it is returned. Without ``summaries`` these stay: they are what is kept of the rows.
     """
     nodes = [row[0] for row in deps.db.query(_ABOVE, (json.dumps(list(rows)),))] if summaries else []
     texts = _made_again(deps, nodes, frozenset(rows))
     shas: set[str] = set()
-    done = 0
+    done, kept = 0, frozenset[int]()
     with deps.db.secure():
-        for part in parts(rows):
+        for chosen in parts(rows):
             with deps.db.part():
+                if late := holds.held(deps, chosen):
+                    kept |= late
+                    texts = _made_again(deps, [*texts], frozenset(rows) - kept)
+                part = [store_id for store_id in chosen if store_id not in late]
                 for (node_id,) in deps.db.fetch(_ABOVE, (json.dumps(part),)):
                     if (made := texts.pop(node_id, None)) is not None:
                         _overwrite(deps, made)
-                if summaries:
+                if summaries and part:
                     deps.archives.blank(deps.archives.over(part), _GONE.format(part[0]))
                 shown = deps.payloads.shown_in(stored_rows(deps, part))
                 deps.store.rewrite([_emptied(deps, store_id) for store_id in part])
                 shas |= deps.payloads.let_go(shown, lambda ids: stored_rows(deps, ids))
-            done += len(part)
+            done += len(chosen)
             progress("purging", done, len(rows))
     deps.payloads.remove(shas)
     for name in _sessions_of(deps, rows):
         _order(deps, name)
+    return kept
 
 
 def _overwrite(deps: Access, made: Node) -> None:

@@ -120,9 +120,10 @@ def apply(deps: Access, progress: Progress = silent, *, renew: bool = True) -> R
     for share in planned.shares:
         told = partial(_told, progress, done, total)
         if share.due.step == "payloads":
-            _drop_payloads(deps, share.rows, told)
+            late = _drop_payloads(deps, share.rows, told)
         else:
-            purge.empty(deps, share.rows, summaries=share.due.step == "purge", progress=told)
+            late = purge.empty(deps, share.rows, summaries=share.due.step == "purge", progress=told)
+        planned.held += sorted(late)
         done += len(share.rows)
     if renew and deps.index.removed():
         purge.sweep(deps, progress)
@@ -134,14 +135,20 @@ def _told(progress: Progress, before: int, total: int, _what: str, done: int, _o
     progress("removing", before + done, total)
 
 
-def _drop_payloads(deps: Access, rows: Sequence[int], progress: Progress) -> None:
-    """A line stands where the encoded bytes were; texts in files stay. Some rows a transaction, so that nobody waits."""
+def _drop_payloads(deps: Access, rows: Sequence[int], progress: Progress) -> frozenset[int]:
+    """A line stands where the encoded bytes were; texts in files stay. Some rows a transaction, so that nobody waits.
+
+    What was pinned meanwhile stays whole: these are returned.
+    """
     shas: set[str] = set()
-    done = 0
-    for part in purge.parts(rows):
+    done, pinned = 0, frozenset[int]()
+    for chosen in purge.parts(rows):
         progress("removing", done, len(rows))
-        done += len(part)
+        done += len(chosen)
         with deps.db.part():
+            late = holds.held(deps, chosen)
+            pinned |= late
+            part = [store_id for store_id in chosen if store_id not in late]
             before = [*purge.stored_rows(deps, part)]
             shown = deps.payloads.shown_in(before)
             changed = [_without(row.head, row.stored_json) for row in before]
@@ -149,6 +156,7 @@ def _drop_payloads(deps: Access, rows: Sequence[int], progress: Progress) -> Non
             kept = {ref.sha for _, m in changed for _, _, ref in blobs.refs(m.stored_json.decode("utf-8", "replace"))}
             shas |= deps.payloads.let_go(shown - kept, partial(_others, deps, frozenset(part)))
     deps.payloads.remove(shas)
+    return pinned
 
 
 def _others(deps: Access, changed: frozenset[int], ids: Sequence[int]) -> Iterator[Row]:

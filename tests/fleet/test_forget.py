@@ -14,7 +14,7 @@ from worlds.process import Script, chat
 from hermes_lcm import command
 from hermes_lcm.command import FOUND, OK
 from hermes_lcm.config import Secret
-from hermes_lcm.fleet.forget import obey
+from hermes_lcm.fleet.forget import Purging, obey
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
@@ -308,6 +308,35 @@ def test_what_is_held_here_stays_though_the_fleet_purged_it(pair: tuple[Host, Ho
     assert any("PINNED HERE" in text for text in still[1])
     assert not says(here(b))
     assert not any("PINNED HERE" in each.message for each in b.health.problems())
+
+
+@pytest.mark.parametrize("holder", ["another host", "this host"])
+def test_a_hold_between_the_look_and_the_act_wins(
+    fleet: Fleet, pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch, holder: str
+) -> None:
+    """The purge fails and says why; nothing is removed on the server or on any host, and the same again leaves it."""
+    a, b = pair
+    look, one = Purging.reach, b if holder == "another host" else a
+
+    def held_meanwhile(self: Purging, *given: Any) -> Any:
+        found = look(self, *given)
+        ask(one, f"pin msg_{number(one)}")
+        if one is b:
+            one.member.push()
+        return found
+
+    monkeypatch.setattr(Purging, "reach", held_meanwhile)
+    failed = ask(a, f"purge matching '{SECRET}' apply")
+    monkeypatch.undo()
+    b.member.pull(30)
+    ask(b, "fleet pull")
+    again = ask(a, f"purge matching '{SECRET}' apply")
+
+    assert failed.code not in (OK, FOUND)
+    assert ("held" in failed.text) or ("pinned" in failed.text)
+    assert "PINNED" in again.text
+    assert says(on_server(fleet))
+    assert all(SECRET in " ".join(here(each)) for each in (a, b))
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import FOUND, OK, REFUSED
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.forget import purge
+from hermes_lcm.ops.forget.elsewhere import Selection
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import files
 
@@ -124,6 +125,45 @@ def test_a_held_message_stays_and_that_is_told_loudly(world):
     assert ask(world, "purge session s1").data["messages"] == []
     ask(world, "pin s1 undo")
     assert len(ask(world, "purge session s1").data["messages"]) == 9
+
+
+def test_what_is_pinned_while_a_purge_looks_stops_it(world, monkeypatch):
+    """Between its plan and its first change: nothing is removed, and the same again leaves it."""
+    looked = purge.plan
+
+    def pinned_meanwhile(*given):
+        planned = looked(*given)
+        ask(world, "pin msg_4")
+        return planned
+
+    monkeypatch.setattr(purge, "plan", pinned_meanwhile)
+    refused = ask(world, "purge messages msg_4,msg_5 apply")
+    monkeypatch.undo()
+
+    assert (refused.code, "msg_4 was pinned meanwhile" in refused.text) == (REFUSED, True)
+    assert [bool(world.runtime.store.heads_of([n])[n].flags & Flag.PURGED) for n in (4, 5)] == [False, False]
+    assert ask(world, "purge messages msg_4,msg_5 apply").data["messages"] == ["msg_5"]
+
+
+@pytest.mark.parametrize("name", ["msg_70", "s9"])
+def test_what_is_pinned_while_a_purge_removes_stays(tmp_path, name):
+    """Another process pins it behind the first transaction; the answer tells, and no summary forgets it."""
+    home = Home(tmp_path / "home")
+    home.say(*(f"message {n} about zebras and their stripes" for n in range(80)), session="s9")
+    node = home.node(*range(65, 75), text="Zebras, all of them.").node_id
+    deps = home.deps(trusted=True)
+    done = purge.apply(
+        deps,
+        Selection(session="s9"),
+        lambda what, at, _of: ask(home, f"pin {name}") if (what, at) == ("purging", 50) else None,
+    )
+    stays = (70,) if name == "msg_70" else tuple(range(51, 81))
+
+    assert done.plan.held == stays
+    assert not set(done.digests) & set(stays)
+    assert all("zebras" in home.runtime.store.text(n) for n in stays)
+    assert "purged" in home.runtime.store.text(1)
+    assert ("message 69" in home.runtime.dag.nodes([node])[0].text) == (name == "msg_70")
 
 
 def test_other_messages_that_repeat_it_are_named(world):

@@ -194,6 +194,17 @@ def test_what_is_held_stays_and_is_told(world):
     assert world.runtime.store.text(1) == "run the job"
 
 
+def test_what_is_pinned_between_look_and_act_stays_and_is_told(world):
+    """Another process pins it while the round looks at its sessions."""
+    done = apply(
+        world.deps(None, trusted=True),
+        lambda what, *_: ask(world, "pin cron_1") if what == "looking at sessions" else None,
+    )
+
+    assert done.held == [1, 2]
+    assert world.runtime.store.text(1) == "run the job"
+
+
 def test_the_archive_is_sound_afterwards(world):
     """Every check of what is stored."""
     ask(world, "retention apply")
