@@ -495,8 +495,12 @@ def renamed(run: Run) -> Undo:
     run.home.rename(away)
 
     def back() -> None:
-        with suppress(OSError):
-            shutil.rmtree(run.home)
+        for _ in range(100):  # a process that writes just then makes the folder anew
+            with suppress(OSError):
+                shutil.rmtree(run.home)
+            with suppress(OSError):
+                away.rename(run.home)
+                return
         away.rename(run.home)
 
     return back
