@@ -365,8 +365,9 @@ class Intake:
                     retract=verdict.gone,
                 )  # fmt: skip
         writer = _Writer(self._deps, self._ledger, self._source, scan, found, verdict, self.known, keep=self._keep)
-        own = self._deps.store.has_rows(session.conversation_id)  # a branch without rows has just got its place
-        writer.seq = before if own else self._deps.store.last_seq(session.conversation_id)
+        # A branch without rows has just got its place. Asked in this order: rows that another writer adds in between are seen.
+        placed = self._deps.store.last_seq(session.conversation_id)
+        writer.seq = before if self._deps.store.has_rows(session.conversation_id) else placed
         at = 0
         for batch in batches():
             numbered = [(at + n, item) for n, item in enumerate(batch)]

@@ -22,6 +22,7 @@ from hermes_lcm.ingest.ingestor import WORKS_AT
 from hermes_lcm.session import Sessions
 from hermes_lcm.storage import leases
 from hermes_lcm.storage.disk import stand_in
+from hermes_lcm.store import MessageStore
 
 SAID = 12
 ALL = "SELECT store_id FROM messages ORDER BY pos, seq"
@@ -135,6 +136,20 @@ def test_what_another_process_appends_meanwhile_is_not_stored_twice(
     once(monkeypatch, intake.Intake, "_placed", lambda: again.ingest_list("s", pair.said), first=False)
     pair.merge()
 
+    assert pair.stored() == digests(pair.said)
+
+
+def test_two_processes_that_fill_an_empty_database_store_each_message_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a stand-in with all of it; the second one writes just when the first has seen that nothing is here yet."""
+    pair = Pair(tmp_path / "before")
+    copy = tmp_path / "lcm.standby-20260101-000000-2-2.db"
+    shutil.copy(pair.other.path, copy)
+    pair.one = Pair.opened(tmp_path / "lcm.db")
+    second = Pair.opened(tmp_path / "lcm.db")
+    once(monkeypatch, MessageStore, "has_rows", lambda: second.standby._merged(copy), first=False)
+    pair.merge()
     assert pair.stored() == digests(pair.said)
 
 
