@@ -386,9 +386,7 @@ def as_sent(message: Message) -> dict[str, Any]:
 # worth that. At a compaction the prefix is new anyway; there ``compress`` stubs what it finds.
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
 _SESSIONS: Final = 200
-_SHOWN_OF_OVERSIZED: Final = (
-    0.1  # of what one message may take: room is left for the newest messages, and the model reads on
-)
+_SHOWN_OF_OVERSIZED: Final = 0.1  # of what one message may take; the model reads on with a tool
 
 
 class Superseded:
@@ -474,7 +472,9 @@ class Oversized:
 
     def _exceeds(self, message: Message, tokens: int) -> bool:
         body = message.get("content")
-        return not (isinstance(body, str) and len(body) < tokens) and self._rough([message]) > tokens
+        if isinstance(body, str) and len(body) < tokens:  # no estimate makes more than a token of a character
+            return False
+        return self._rough([message]) > tokens
 
     def _stub(self, message: Message, ids: Sequence[int], most_tokens: int) -> str:
         """Stub of a message, or of several that the host joined: the address is that of the largest."""

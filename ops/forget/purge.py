@@ -116,9 +116,8 @@ def plan(deps: Access, asked: Selection, progress: Progress = silent, others: Ot
     if not any((asked.ids, asked.session, asked.principal, asked.before, asked.matching)):
         raise BadRequest("say what to purge: --messages, --session, --principal, --before or --matching")
     chosen = _chosen(deps, asked, progress)
-    held = holds.held(
-        deps, chosen
-    )  # first, so that what the server does not hear of any more is seen again before the act
+    # Asked before the server is: a pin that it does not hear of any more is seen again before the act.
+    held = holds.held(deps, chosen)
     there = others.reach(asked, chosen, progress) if others is not None else None
     held |= frozenset(there.held if there else ())
     rows = [store_id for store_id in chosen if store_id not in held]
