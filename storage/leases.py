@@ -2,7 +2,8 @@
 Claims of processes: who works on a thing, so that no other process does.
 
 Owns table ``leases``. A claim ends with its process, which is known by its number and by when it began: a number is given out
-again. The clock only ends the claims of processes that cannot be looked up, on another machine; and it may go back.
+again. The clock only ends the claims of processes that cannot be looked up, on another machine or in another container; and it
+may go back.
 """
 
 from __future__ import annotations
@@ -108,16 +109,25 @@ def _named(pid: int) -> str:
 
 
 @cache
-def _machine() -> str:
+def _host() -> str:
     return os.uname().nodename.replace("|", "_") if hasattr(os, "uname") else ""
+
+
+@cache
+def _machine() -> str:
+    """Name of the host, and the room of process numbers: two containers may bear one name, and each counts its own processes."""
+    try:
+        return f"{_host()}:{Path('/proc/self/ns/pid').readlink()}".replace("|", "_")
+    except OSError:
+        return _host()
 
 
 def _lives(holder: str) -> bool | None:
     """Does the process of a claim live? None: it cannot be looked up from here."""
     machine, _, rest = holder.partition("|")
     pid, _, rest = rest.partition("|")
-    if machine != _machine() or os.name != "posix" or not pid.isdigit():
-        return None
+    if machine not in (_machine(), _host()) or os.name != "posix" or not pid.isdigit():
+        return None  # (an earlier release named only the host)
     try:
         os.kill(int(pid), 0)
     except ProcessLookupError:

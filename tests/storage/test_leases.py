@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,10 +36,20 @@ class Clock:
         return self.now
 
 
-def elsewhere(path: Path) -> subprocess.Popen[str]:
+_CONTAINER = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+def has_containers() -> bool:
+    try:
+        return subprocess.run([*_CONTAINER, "true"], capture_output=True, timeout=10, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def elsewhere(path: Path, *inside: str) -> subprocess.Popen[str]:
     """Another process, which has claimed what there is."""
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _CLAIM.format(path=str(path))],
+        [*inside, sys.executable, "-P", "-c", _CLAIM.format(path=str(path))],
         env={**os.environ, "PYTHONPATH": str(HERE / ".lcm-path")},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -90,6 +101,20 @@ def test_a_claim_ends_with_its_process(tmp_path: Path, end: str) -> None:
     assert before == (False, True)
     assert mine.claim("work", 180.0)
     assert not mine.has_others("session:s")
+
+
+@pytest.mark.skipif(not has_containers(), reason="needs the right to make a room of process numbers")
+def test_a_process_in_another_container_keeps_its_claim(tmp_path: Path) -> None:
+    """Both bear one host name, and no process here has its number. Here only the clock tells that it has ended."""
+    path, clock = tmp_path / "lcm.db", Clock()
+    process, mine = elsewhere(path, *_CONTAINER), Leases(Database(path))
+    while_it_lives = mine.claim("work", 180.0), mine.has_others("session:s")
+    process.kill()
+    process.wait(10)
+    clock.now = time.time() + 181.0
+
+    assert while_it_lives == (False, True)
+    assert Leases(Database(path), clock).claim("work", 180.0)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nothing tells whether a process has ended")
