@@ -184,21 +184,18 @@ def _rescue(deps: Access, words: Words) -> Answer:
             ": `hermes lcm import host --apply` takes its conversations in" if there == _SOUND else ""))  # fmt: skip
     named = words.rest[0] if words.rest else ""
     done = apply(deps, named, words.progress) if words.apply else plan(deps, named)
-    return Answer(
-        "\n".join(_said(done, applied=words.apply)), _data(done, applied=words.apply), FOUND if done.differing else OK
-    )
+    text, code = "\n".join(_said(done, applied=words.apply)), FOUND if done.differing else OK
+    return Answer(text, _data(done, applied=words.apply), code, idle=not (done.written or done.kept))
 
 
 def _said(done: Rescue, *, applied: bool) -> Sequence[str]:
     names = few(done.sessions, 20)
     lacks = f"it lacks {counted(len(done.sessions), 'session')}: {names}" if names else "every session is in it"
     lines = [f"{done.path} is {done.state}; {lacks}"]
+    if not names and not done.kept:
+        return lines
     if not applied:
-        return (
-            [*lines, "Dry run. `hermes lcm rescue --apply` writes them. End other Hermes processes first."]
-            if names
-            else lines
-        )
+        return [*lines, "Dry run. `hermes lcm rescue --apply` writes them. End other Hermes processes first."]
     lines.append(f"written: {counted(done.written, 'message')}, read back by the host's own class and compared")
     lines += [f"DIFFERS: session {name}" for name in done.differing]
     lines += [f"the damaged file is kept as {done.kept}"] if done.kept else []

@@ -96,9 +96,8 @@ def _import(deps: Access, words: Words) -> Answer:
     if done.added and not words.apply:
         lines.append(f"Dry run. `hermes lcm import {quoted(words.rest[0])} --apply` backs up and does it.")
     data = {"sessions": list(done.sessions), "added": done.added, "present": done.present, "exact": done.exact}
-    return Answer(
-        "\n".join(lines), {**data, "applied": words.apply, "backup": str(done.backup) if done.backup else None}
-    )
+    data |= {"applied": words.apply, "backup": str(done.backup) if done.backup else None}
+    return Answer("\n".join(lines), data, idle=not done.added)
 
 
 def _of_lossless_claw(deps: Access, path: Path) -> bool:
@@ -156,7 +155,8 @@ def _adopt(deps: Access, words: Words) -> Answer:
         )
     lines += [f"payload file missing: {name}" for name in done.missing_payloads[:20]]
     lines += _adopt_end(done, words)
-    return Answer("\n".join(lines), _adopt_data(done, applied=words.apply))
+    idle = done.finished or not (taken.added or nodes.added)
+    return Answer("\n".join(lines), _adopt_data(done, applied=words.apply), idle=idle)
 
 
 def _adopt_end(done: adopt.Adoption, words: Words) -> list[str]:
@@ -210,7 +210,7 @@ def _import_host(deps: Access, words: Words) -> Answer:
         "new_sessions": list(done.new), "skipped": list(done.skipped), "applied": words.apply,
         "backup": str(done.backup) if done.backup else None,
     }  # fmt: skip
-    return Answer("\n".join(lines), data)
+    return Answer("\n".join(lines), data, idle=not taken.added)
 
 
 def lossless_claw(
@@ -257,7 +257,7 @@ def lossless_claw(
         "files": done.files, "missing_files": list(done.missing_files), "suppressed": done.suppressed,
         "tables_left": list(done.unread), "backup": str(done.backup) if done.backup else None,
     }  # fmt: skip
-    return Answer("\n".join(lines), data)
+    return Answer("\n".join(lines), data, idle=not (taken.added or nodes.added))
 
 
 _NONE: dict[str, Any] = {
@@ -275,9 +275,8 @@ def _duplicates(deps: Access, words: Words) -> Answer:
     count, places = len(done.found), len(done.by_conversation)
     if not count and not done.doubtful:
         before = f" ({counted(done.marked_before, 'row')} marked before)" if done.marked_before else ""
-        return Answer(
-            f"Nothing to do: nothing is stored twice{before}.", {**_NONE, "marked_before": done.marked_before}
-        )
+        data = {**_NONE, "marked_before": done.marked_before}
+        return Answer(f"Nothing to do: nothing is stored twice{before}.", data, idle=True)
     what = "now marked" if done.backup else "not marked yet"
     lines = [
         f"repeats: {counted(count, 'row')} in {counted(places, 'conversation')} ({what}); marked before: {done.marked_before:,}"
@@ -294,7 +293,7 @@ def _duplicates(deps: Access, words: Words) -> Answer:
         "marked_before": done.marked_before, "examples": [[f"msg_{a}", f"msg_{b}"] for a, b in done.found[:20]],
         "applied": words.apply, "backup": str(done.backup) if done.backup else None,
     }  # fmt: skip
-    return Answer("\n".join(lines), data)
+    return Answer("\n".join(lines), data, idle=not done.backup)
 
 
 VERBS: tuple[Verb, ...] = (

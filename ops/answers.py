@@ -47,6 +47,7 @@ class Answer:
     """An answer: text for people, data for machines, and the exit code of a terminal.
 
     ``foot``: our own words below what a verb quotes. ``file``: the text is a file's content, and goes into a pipe as it is.
+    ``idle``: there was nothing to change.
     """
 
     text: str
@@ -54,6 +55,7 @@ class Answer:
     code: int = OK
     foot: str = ""
     file: bool = False
+    idle: bool = False
 
     @property
     def whole(self) -> str:

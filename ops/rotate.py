@@ -113,7 +113,8 @@ def _rotate(deps: Access, words: Words) -> Answer:
     elif done.status == "preview":
         lines.append("Dry run. `/lcm rotate apply` orders it, after a backup.")
     data = {"status": done.status, "reason": done.reason, "leaving": done.leaving, "tail": done.tail}
-    return Answer("\n".join(lines), {**data, "backup": str(done.backup) if done.backup else None})
+    data |= {"backup": str(done.backup) if done.backup else None}
+    return Answer("\n".join(lines), data, idle=done.status == "noop")
 
 
 VERBS: tuple[Verb, ...] = (

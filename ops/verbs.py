@@ -157,7 +157,7 @@ def use_preset(deps: Access, words: Words) -> Answer:
     lines += [f"{name} stays {setting_text(getattr(deps.config, name))}: {why}" for name, why in plan.kept.items()]
     data = {"preset": preset.name, "changes": plan.changes, "kept": plan.kept, "applied": words.apply}
     if not plan.changes:
-        return Answer("\n".join([f"Nothing to do: {preset.name} is in effect.", *lines]), data)
+        return Answer("\n".join([f"Nothing to do: {preset.name} is in effect.", *lines]), data, idle=True)
     if not words.apply:
         return Answer("\n".join([*lines, f"Dry run. `/lcm preset use {preset.name} apply` writes this."]), data)
     for name, value in plan.changes.items():
@@ -207,7 +207,7 @@ def install_dashboard(deps: Access, words: Words) -> Answer:
     where, there = install.lay(deps.home, PLUGIN, apply=words.apply)
     data = {"dashboard": str(where), "there": there, "applied": words.apply}
     if there:
-        return Answer(f"Nothing to do: Hermes finds the dashboard at {where}.", data)
+        return Answer(f"Nothing to do: Hermes finds the dashboard at {where}.", data, idle=True)
     if not words.apply:
         return Answer(f"It would link the dashboard to {where}. Dry run. `hermes lcm install apply` does it.", data)
     return Answer(f"The dashboard is linked to {where}. Restart `hermes dashboard` to see the tab LCM.", data)
@@ -333,8 +333,8 @@ def _restorable(deps: Access) -> Answer:
         {"name": each.path.name, "made_at": each.made_at, "messages": each.messages, "sound": each.sound}
         for each in mine
     ]
-    return Answer("\n".join(lines), {"backups": data, "of_others": [each.path.name for each in others],
-                                      "set_aside": [path.name for path in aside]})  # fmt: skip
+    named = {"of_others": [each.path.name for each in others], "set_aside": [path.name for path in aside]}
+    return Answer("\n".join(lines), {"backups": data, **named}, idle=True)
 
 
 def dissolve(deps: Access, words: Words) -> Answer:
@@ -349,7 +349,7 @@ def dissolve(deps: Access, words: Words) -> Answer:
         return Answer(f"{said} Dry run.", {**before, "said": said})
     if not words.apply or undo or before["dissolved"]:  # an order that is there already changes nothing
         data = explain.dissolve(deps, address, apply=undo, undo=undo)
-        return Answer(str(data["said"]), data)
+        return Answer(str(data["said"]), data, idle=undo != before["dissolved"])
     made = backup.back_up(deps, words.progress)
     data = {**explain.dissolve(deps, address, apply=True), "backup": str(made.path)}
     return Answer(f"{data['said']} Backup: {made.path}", data)

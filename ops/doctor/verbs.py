@@ -59,7 +59,7 @@ def _clean(deps: Access, words: Words) -> Answer:
         "removed_messages": found.removed_messages,
         "backup": str(found.backup) if found.backup else None,
     }
-    return Answer("\n".join(lines), data)
+    return Answer("\n".join(lines), data, idle=not found.backup)
 
 
 #: What an applied repair does, and to which findings.
@@ -91,7 +91,8 @@ def _repair(deps: Access, words: Words) -> Answer:
         said = _no_database(deps)
         return Answer(said, {**data, "notes": [said]})
     if found.well:
-        return Answer("\n".join(["Nothing to repair: the file and its search indexes are sound.", *done.notes]), data)
+        sound = "Nothing to repair: the file and its search indexes are sound."
+        return Answer("\n".join([sound, *done.notes]), data, idle=True)
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
     lines += [f"A trigger that this plugin did not make: {each}" for each in found.triggers]
     lines += [f"Search index: {each}" for each in found.indexes[:5]]
@@ -129,7 +130,7 @@ def _accept(deps: Access, words: Words) -> Answer:
         said = f"solve this first: {first['check']}: {first['detail']}"
         return Answer(f"Not done: {said}\nWhat to do: {first.get('remedy')}", {**data, "error": said}, FAILED)
     if not losses:
-        return Answer("Nothing to accept: `doctor deep` finds no loss.", data)
+        return Answer("Nothing to accept: `doctor deep` finds no loss.", data, idle=True)
     lines = [f"{each['check']}: {each['detail']}" for each in losses]
     if not words.apply:
         foot = "Dry run. `/lcm doctor accept apply` notes this loss and its date. Then the doctor no longer reports it."
@@ -150,7 +151,7 @@ def _source(deps: Access, words: Words) -> Answer:
         if count
         else "No message lacks its source."
     )
-    return Answer(said, {"filled": count, "backup": str(path) if path else None})
+    return Answer(said, {"filled": count, "backup": str(path) if path else None}, idle=not count)
 
 
 VERBS: tuple[Verb, ...] = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import NotFound
 from ...records import Flag
 from ...storage.meta import Meta
-from ..answers import OK, Answer, Verb, Words, at_most
+from ..answers import Answer, Verb, Words, at_most
 from ..explain import parsed
 from ..render import counted
 
@@ -47,13 +47,14 @@ def _pin(deps: Access, words: Words) -> Answer:
         return _list(deps)
     undo = words.rest[1:] == ("undo",)
     name = words.rest[0]
+    before = _named(deps)
     _hold(deps, name, undo=undo, dry=words.dry)
     said = "may be purged again" if undo else "is pinned: no purge and no retention removes it"
     if words.dry:
         return Answer(
             f"{name} {said.replace('may', 'could').replace('is pinned', 'would be pinned')}. Dry run.", {"name": name}
         )
-    return Answer(f"{name} {said}.", {"held": not undo, "name": name}, OK)
+    return Answer(f"{name} {said}.", {"held": not undo, "name": name}, idle=_named(deps) == before)
 
 
 def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
@@ -71,8 +72,13 @@ def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
         Meta(deps.db).note(_HOLD + name, {"at": deps.clock()})
 
 
+def _named(deps: Access) -> tuple[list[str], list[str]]:
+    """Sessions and messages that are pinned by name."""
+    return sessions(deps), [f"msg_{row[0]}" for row in deps.db.query(_PINNED)]
+
+
 def _list(deps: Access) -> Answer:
-    named, single = sessions(deps), [f"msg_{row[0]}" for row in deps.db.query(_PINNED)]
+    named, single = _named(deps)
     held = f"Pinned: {counted(len(named), 'session')}, {counted(len(single), 'message')}."
     said = held if named or single else "Nothing is pinned; `/lcm pin msg_12` pins a message."
     return Answer(

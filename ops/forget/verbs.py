@@ -82,20 +82,21 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
     if not deps.trusted:
         raise BadRequest("purge removes what was said for good, so it is done at the terminal: `hermes lcm purge`")
     asked, others = selection(words), others_of(deps)
-    if not words.apply:
-        planned = purge.plan(deps, asked, words.progress, others)
-        if not _anything(planned):
-            return Answer("Nothing to purge: nothing that is stored matches.", _data(planned))
+    done = purge.apply(deps, asked, words.progress, others) if words.apply else None
+    planned = done.plan if done else purge.plan(deps, asked, words.progress, others)
+    if not _anything(planned) and not (done and done.found):  # an apply that was stopped goes on with its proof
+        return Answer("Nothing to purge: nothing that is stored matches.", _data(planned), idle=True)
+    if done is None:
         lines = [*_planned(planned), "Dry run. The same with --apply does it. No backup is made: it would hold them."]
         return Answer("\n".join([*lines, *_elsewhere(deps, planned)]), _data(planned), FOUND if _kept(planned) else OK)
-    done = purge.apply(deps, asked, words.progress, others)
     lines, certificate = [*_planned(done.plan), *_elsewhere(deps, done.plan)], {}
     if done.found is not None:
         certificate = _certificate(deps, asked, done)
         lines += _certified(done, certificate)
     clean = not _kept(done.plan) and (done.found is None or not done.found.holding)
     clean = clean and not any(each.holds for each in done.there)
-    return Answer("\n".join(lines), {**_data(done.plan), "certificate": certificate}, OK if clean else FOUND)
+    data = {**_data(done.plan), "certificate": certificate}
+    return Answer("\n".join(lines), data, OK if clean else FOUND, idle=done.found is None)
 
 
 def _anything(planned: purge.Plan) -> bool:
@@ -279,7 +280,8 @@ def _retention(deps: Access, words: Words) -> Answer:
     if not deps.config.retention:
         if wrong := [str(each) for each in deps.config.problems if each.name == "LCM_RETENTION"]:
             raise BadRequest(f"nothing is removed by age: {wrong[0]}")
-        return Answer("Nothing is removed by age, because no policy is set. LCM_RETENTION sets one.", {"policy": []})
+        said = "Nothing is removed by age, because no policy is set. LCM_RETENTION sets one."
+        return Answer(said, {"policy": []}, idle=True)
     done = (retention.apply if words.apply else retention.plan)(deps, words.progress)
     verb = "removed" if words.apply else "would remove"
     what = {"payloads": "payload files of", "summaries": "texts (summaries stay) of", "purge": "all of"}
@@ -306,7 +308,7 @@ def _retention(deps: Access, words: Words) -> Answer:
             for each in done.shares
         ],
     }  # fmt: skip
-    return Answer("\n".join(lines), data)
+    return Answer("\n".join(lines), data, idle=not done.shares)
 
 
 def verbs(others_of: Callable[[Access], Others | None] = _nobody) -> tuple[Verb, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from worlds.home import Home, healthy
 
 from hermes_lcm import command
 from hermes_lcm.ops import journal
+from hermes_lcm.ops.answers import OK
 
 
 @pytest.fixture
@@ -26,6 +28,40 @@ def test_what_is_done_is_noted_and_what_is_shown_is_not(world: Home) -> None:
         command.answer(words, world.deps(trusted=True))
 
     assert noted(world) == ["dissolve sum_1 apply", "dissolve sum_1 undo"]
+
+
+_IDLE = (
+    "doctor clean", "doctor repair", "doctor accept", "doctor source", "doctor duplicates", "retention",
+    "purge matching 'never said'", "rotate", "restore", "preset use balanced", "import lcm-exports/s1.jsonl",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", _IDLE)
+def test_an_apply_that_changed_nothing_is_not_noted(world: Home, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal names changes: where there was nothing to do, there is none."""
+    monkeypatch.chdir(world.home)
+    world.runtime.config = replace(world.runtime.config, doctor_clean_apply_enabled=True, fresh_tail_count=1000)
+    command.answer("export s1", world.deps(trusted=True))
+    said = command.answer(f"{words} apply", world.deps(trusted=True))
+
+    assert said.code == OK, said.text
+    assert noted(world) == []
+
+
+def test_a_pin_that_was_there_is_not_noted_twice(world: Home) -> None:
+    """What is done at once is noted where it changed something, too."""
+    for words in (
+        "pin msg_2",
+        "pin msg_2",
+        "pin msg_2 undo",
+        "pin msg_2 undo",
+        "pin s1",
+        "pin s1",
+        "dissolve sum_1 undo",
+    ):
+        command.answer(words, world.deps(trusted=True))
+
+    assert noted(world) == ["pin msg_2", "pin msg_2 undo", "pin s1"]
 
 
 def test_what_was_purged_leaves_no_word_in_the_journal(world: Home) -> None:
