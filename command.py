@@ -534,7 +534,10 @@ def answer(words: str, deps: Access) -> Answer:
 
 def perform(verb: Verb, deps: Access, words: Words) -> Answer:
     """A verb's answer. Looking makes no database: where there is none, what lies around it is said instead."""
-    if verb.name not in _OF_WHAT_IS_STORED or deps.db.exists:
+    stored = verb.name in _OF_WHAT_IS_STORED
+    if stored and deps.db.exists:
+        deps.db.open()  # a damaged file says so, before a verb finds no conversation in it
+    if not stored or deps.db.exists:
         return _noted(verb, deps, words, _run(verb, deps, words))
     if verb.check is not None:
         verb.check(deps, words)

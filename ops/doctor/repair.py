@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import BadRequest, StoreCorrupt, StoreError
+from ...errors import StoreCorrupt, StoreError
 from ...search.index import prepare
 from ...session import LOST_ID
 from ...storage import files
@@ -253,7 +253,9 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
         saved = files.salvage(kept, fresh, readable, progress)
         if not saved.kept.get("messages"):
             files.discard(kept)
-            raise BadRequest(f"no message of {path} can be read; it was left as it is: {backup.way_on(deps)}")
+            error = StoreCorrupt(f"no message of {path} can be read; it was left as it is")
+            error.remedy = backup.way_on(deps)
+            raise error
         files.brought_home(fresh, path)
         notes = _relinked(fresh, saved)
         files.seal(fresh)

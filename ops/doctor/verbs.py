@@ -92,7 +92,7 @@ def _repair(deps: Access, words: Words) -> Answer:
         return Answer(said, {**data, "notes": [said]})
     if found.well:
         sound = "Nothing to repair: the file and its search indexes are sound."
-        return Answer("\n".join([sound, *done.notes]), data, idle=True)
+        return Answer("\n".join([sound, *done.notes]), data, idle=not done.notes)
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
     lines += [f"A trigger that this plugin did not make: {each}" for each in found.triggers]
     lines += [f"Search index: {each}" for each in found.indexes[:5]]

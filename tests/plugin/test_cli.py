@@ -227,7 +227,9 @@ def test_what_somebody_said_is_not_reworded(world: Home, capsys: pytest.CaptureF
     assert "/lcm status now" in shown_by(capsys)
 
 
-@pytest.mark.parametrize("words", [["search", "zebra"], ["explain", "msg_1"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["search", "zebra"], ["explain", "msg_1"], ["exam"], ["recall", "zebra"]], ids=" ".join
+)
 def test_an_error_is_reworded_whatever_the_verb_quotes(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
