@@ -23,8 +23,9 @@ PULL_S: Final = 15.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 60.0
 #: The end of a process waits so long for a push that is under way.
 _STOP_S: Final = 2.0
-#: A search that asks the server may take so long.
-_SEARCH_S: Final = 2.0
+#: A search waits so long for each answer of the server, and fetches for so long what matches and is not here.
+_SILENCE_S: Final = 2.0
+_FETCH_S: Final = 5.0
 
 
 class Background:
@@ -79,7 +80,11 @@ class Background:
     def bring(self, terms: tuple[str, ...], principal: str | None) -> str:
         """Fetch what a search would find on other hosts; a note for its answer, or ""."""
         try:
-            came, left = self.member.elsewhere(terms, principal, seconds=_SEARCH_S) if self._ready() else (0, 0)
+            came, left = (
+                self.member.elsewhere(terms, principal, silence_s=_SILENCE_S, fetch_s=_FETCH_S)
+                if self._ready()
+                else (0, 0)
+            )
         except LcmError as exc:
             return f"other hosts of the fleet were not searched: {worded(exc)}"
         if came:

@@ -189,13 +189,16 @@ class Member:
             puller = self._puller(connection, state)
             return puller.session(session_id) if session_id else puller.changes(days)
 
-    def elsewhere(self, terms: Sequence[str], principal: str | None, *, seconds: float) -> tuple[int, int]:
+    def elsewhere(
+        self, terms: Sequence[str], principal: str | None, *, silence_s: float, fetch_s: float
+    ) -> tuple[int, int]:
         """Bring conversations here that a search would find on other hosts: (how many came, how many are left out).
 
-        ``principal``: whose they must be; None: all that this host may see. Takes about ``seconds``, or as long as one takes.
+        ``principal``: whose they must be; None: all that this host may see. ``silence_s``: wait for each answer of the server.
+        What matches is fetched for about ``fetch_s``, or as long as one conversation takes.
         """
-        end = time.monotonic() + seconds
-        with self.server.session(wait_s=seconds) as cursor:
+        end = time.monotonic() + fetch_s
+        with self.server.session(wait_s=silence_s) as cursor:
             sql = (
                 "SELECT f.id, c.nonce FROM lcm.search(%s, %s, %s) f JOIN lcm.messages m USING(id) "
                 "JOIN lcm.conversations c USING(conversation) ORDER BY f.score DESC, f.id DESC"
@@ -210,7 +213,7 @@ class Member:
         left = list(dict.fromkeys(here.values()))
         came = 0
         if left:
-            with self.joined(wait_s=seconds) as (connection, state):
+            with self.joined(wait_s=silence_s) as (connection, state):
                 puller = self._puller(connection, state)
                 while left and came < _CONVERSATIONS and (not came or time.monotonic() < end):
                     puller.conversation(left.pop(0))

@@ -23,7 +23,8 @@ def postgres() -> Iterator[Postgres]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine is no reason to search without the server."""
-    monkeypatch.setattr(background, "_SEARCH_S", 30.0)
+    for limit in ("_SILENCE_S", "_FETCH_S"):
+        monkeypatch.setattr(background, limit, 30.0)
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_a_server_that_accepts_and_never_answers_keeps_no_turn_waiting(
     fleet: Fleet, line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Turns, searches and the status are answered from here; when it answers, everything arrives."""
-    monkeypatch.setattr(background, "_SEARCH_S", 0.1)
+    monkeypatch.setattr(background, "_SILENCE_S", 0.1)
     line.hold()
     process = Process(tmp_path / "p", through(line, fleet.role("p") + "?connect_timeout=2"))
     at_once(lambda: process.take(chat().user("the key lies under the terracotta pot").says("noted").turns(2)))
@@ -92,7 +92,7 @@ def test_a_line_that_goes_silent_keeps_no_turn_waiting(
     fleet: Fleet, line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the midst of a push, with connections that were good; what was under way arrives once."""
-    monkeypatch.setattr(background, "_SEARCH_S", 0.1)
+    monkeypatch.setattr(background, "_SILENCE_S", 0.1)
     process = Process(tmp_path / "p", through(line, fleet.role("p") + "?connect_timeout=2"))
     process.take(chat().turns(2))
     eventually(lambda: process.behind() == 0)
