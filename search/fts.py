@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StoreBusy, StoreError
 from ..storage.connection import Database, marks, padded
+from ..storage.files import Progress, silent
 from ..storage.meta import REINDEXING, Meta
 from . import forms
 from .query import Atom, Query, needed
@@ -34,7 +35,9 @@ _BREVITY = [2.2 / (1.3 + 0.9 * chars / _USUAL_CHARS) for chars in range(_PIECE_C
 _CONTEXT_SHARE = 0.3  # of a word that stands in front of a message, as the table's rank has it
 _PARTS = ("data", "idx", "docsize", "config")  # the tables in which FTS5 keeps a contentless one
 # Its own check reads the pages in their order, and not what leads to one of them.
-_UNFOUND = "SELECT count(*) FROM words AS w WHERE NOT EXISTS (SELECT 1 FROM words AS found WHERE found.term = w.term)"
+_FOUND = "SELECT EXISTS (SELECT 1 FROM words AS found WHERE found.term = w.term) FROM words AS w"
+_CHECKING, _COUNTING = 15, 175  # steps of SQLite for a page: of FTS5's own check, and to count its words
+_TOLD_WORDS = 1000  # between two words of progress
 _HEADS = 10  # the last of the records without which FTS5 cannot open a table, not even to drop it
 _DROPPED_ROWS = 250  # of a table that goes
 _FOLDED_PAGES, _AUTOMERGE = 64, 4  # of a table that is made, behind each part; what FTS5 begins with
@@ -430,7 +433,7 @@ class FullText:
                 self._db.execute(f"DELETE FROM {table} WHERE id > {_HEADS} AND id <= ?", rows[-1])
         return bool(rows)
 
-    def damage(self, *, deep: bool = True) -> list[str]:
+    def damage(self, *, deep: bool = True, progress: Progress = silent) -> list[str]:
         """Faults of the table, in words. ``deep``: of all that it holds, read in a copy: it takes seconds, and would keep every
         writer waiting."""
         parts = [f"{self._name}_{part}" for part in (_PARTS if deep else ())]
@@ -440,8 +443,8 @@ class FullText:
                 settings = set(copy(f"SELECT k, v FROM {self._name}_config"))
             found = self._glanced(settings)
             if deep and not found:
-                with self._db.copied(parts, plain) as copy:
-                    found = self._compared(copy)
+                with self._db.copied(parts, plain, progress) as copy:
+                    found = self._compared(copy, progress)
         except StoreError as exc:
             found = str(exc)
         return [f"{self._name} is damaged: {found}"] if found else []
@@ -465,9 +468,11 @@ class FullText:
             return "a word that it holds is not found"
         return ""
 
-    def _compared(self, copy: Callable[[str], Any]) -> str:
+    def _compared(self, copy: Callable[..., Any], progress: Progress) -> str:
         """FTS5's own check of its structure, and whether words, lengths of rows and totals are the same number."""
-        copy(f"INSERT INTO {self._name}({self._name}) VALUES ('integrity-check')")
+        what = f"checking {self._name.replace('_', ' ')}"
+        (pages,) = copy(f"SELECT count(*) FROM {self._name}_data").fetchone()
+        copy(f"INSERT INTO {self._name}({self._name}) VALUES ('integrity-check')", what, pages * _CHECKING)
         (odd,) = copy(
             f"SELECT count(*) FROM {self._name}_idx AS i WHERE NOT EXISTS (SELECT 1 FROM {self._name}_data "
             "WHERE id BETWEEN i.segid << 37 AND ((i.segid + 1) << 37) - 1)"
@@ -475,14 +480,18 @@ class FullText:
         if odd:  # a later write that takes the number of such a part would be refused
             return f"ways into parts that it does not have: {odd:,}"
         copy(f"CREATE VIRTUAL TABLE temp.words USING fts5vocab('main', '{self._name}', 'row')")
-        (lost,) = copy(_UNFOUND).fetchone()
+        count, words = copy("SELECT count(*), coalesce(sum(cnt), 0) FROM words", what, pages * _COUNTING).fetchone()
+        lost = 0
+        for n, (found,) in enumerate(copy(_FOUND)):
+            lost += not found
+            if n % _TOLD_WORDS == 0:
+                progress(what, n, count)
         if lost:
             return f"words that it holds and does not find: {lost:,}"
         _, *totals = _numbers(copy(f"SELECT block FROM {self._name}_data WHERE id = 1").fetchone()) or [0]
         lengths = [0] * len(totals)
         for size, rows in copy(f"SELECT sz, count(*) FROM {self._name}_docsize GROUP BY 1"):
             lengths = [a + b * rows for a, b in itertools.zip_longest(lengths, _numbers((size,)), fillvalue=0)]
-        (words,) = copy("SELECT coalesce(sum(cnt), 0) FROM words").fetchone()
         if lengths != totals or words != sum(totals):
             return f"it holds {words:,} words, its rows {sum(lengths):,}, and it counts {sum(totals):,}"
         return ""

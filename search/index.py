@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from ..errors import BadRequest, StoreError
 from ..records import Flag, Scope
 from ..storage.connection import Database, marks, padded
+from ..storage.files import Progress, silent
 from ..storage.meta import INDEXED_STILL, Meta
 from . import documents
 from . import query as words
@@ -336,7 +337,7 @@ class MessageIndex:
                 self._meta.forget(INDEXED_STILL)
             return len(self.documents.now_waiting())
 
-    def check(self, *, deep: bool = False) -> list[str]:
+    def check(self, *, deep: bool = False, progress: Progress = silent) -> list[str]:
         """Faults of the index in words; empty when all is well. ``deep`` reads the whole index."""
         waiting = ",".join(str(int(store_id)) for store_id in self.documents.waiting())
         order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
@@ -345,7 +346,7 @@ class MessageIndex:
             f"WHERE {_FOUND} AND m.store_id NOT IN ({waiting}){order}) AS m WHERE {_MISSING.format(MESSAGES)}"
         )[0][0]
         problems = [f"messages missing from the search index: {missing}"] if missing else []
-        return [*problems, *self._fts.damage(deep=deep)]
+        return [*problems, *self._fts.damage(deep=deep, progress=progress)]
 
     def removed(self, *, deep: bool = False) -> int:
         """Number of messages that are gone and left their words in the index, as it was noted; ``deep`` also counts."""
@@ -719,10 +720,10 @@ class NodeIndex:
             "rowid, text", ([(number, documents.index_text(text)) for number, text in each] for each in batches)
         )
 
-    def check(self, *, deep: bool = False) -> list[str]:
+    def check(self, *, deep: bool = False, progress: Progress = silent) -> list[str]:
         """Faults of the index in words."""
         missing = self._db.query(
             "SELECT count(*) FROM nodes AS n WHERE NOT EXISTS (SELECT 1 FROM node_index_docsize AS d WHERE d.id = n.node_id)"
         )[0][0]
         problems = [f"summaries missing from the search index: {missing}"] if missing else []
-        return [*problems, *self._fts.damage(deep=deep)]
+        return [*problems, *self._fts.damage(deep=deep, progress=progress)]

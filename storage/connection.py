@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,6 +50,7 @@ BUSY_TIMEOUT_MS = 2000
 BUSY_MEMORY_S = 3.0
 BUSY_AGAIN_MS = 20
 BACKUP_S = 600.0
+TOLD_STEPS, COPYING = 10_000, 5  # steps of SQLite: between two words of progress; to copy a row
 COPIED_PAGES = 4096
 #: Of the write-ahead log: above this whoever has the file open folds it back, above the other one the worker does after a turn.
 LARGE_LOG_BYTES = 2_000_000
@@ -766,8 +768,13 @@ class Database:
             os.chmod(target, 0o600)
 
     @contextmanager
-    def copied(self, tables: Sequence[str], schema: Sequence[str]) -> Iterator[Callable[[str], sqlite3.Cursor]]:
-        """A private copy of some tables as they are now, over ``schema``, which makes them; ``execute`` of it. Locks nobody."""
+    def copied(
+        self, tables: Sequence[str], schema: Sequence[str], progress: Callable[[str, int, int], None] = lambda *_: None
+    ) -> Iterator[Callable[..., sqlite3.Cursor]]:
+        """A private copy of some tables as they are now, over ``schema``, which makes them. Locks nobody.
+
+        Yields its ``execute(sql, what, steps)``: ``progress`` hears of ``what`` that it takes about so many steps of SQLite.
+        """
         source = memory_uri(self.file) if is_memory(self.file) else self._reading_uri()
         self._ready()
         with self._translated, closing(sqlite3.connect("file:", uri=True, isolation_level=None)) as copy:
@@ -775,12 +782,15 @@ class Database:
                 copy.execute(statement)
             copy.execute("ATTACH ? AS source", (source,))
             copy.execute("BEGIN")
+            execute = partial(_executed, copy, progress)
             for table in tables:
                 copy.execute(f"DELETE FROM main.{table}")
-                copy.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}")
+                (rows,) = copy.execute(f"SELECT count(*) FROM source.{table}").fetchone()
+                what = f"reading {table.replace('_', ' ')}"
+                execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}", what, rows * COPYING)
             copy.execute("COMMIT")
             copy.execute("PRAGMA writable_schema=RESET")  # what a search index knew of itself is read anew
-            yield copy.execute
+            yield execute
 
     def optimise(self, *, log_bytes: int = LARGE_LOG_BYTES) -> None:
         """Give free pages back and fold a write-ahead log of more than ``log_bytes`` into the file.
@@ -935,6 +945,26 @@ def refuse_side_folders(path: Path) -> None:
             blocked = StoreError(f"{side} is a folder; SQLite needs that name for a file of its own")
             blocked.remedy = f"move the folder {side} away, or remove it; nothing of the database lies in it"
             raise blocked
+
+
+def _executed(
+    connection: sqlite3.Connection, progress: Callable[[str, int, int], None], sql: str, what: str = "", steps: int = 0
+) -> sqlite3.Cursor:
+    """A statement that tells how far it is. Ctrl-C ends it: what is raised while it is told, SQLite turns into "interrupted"."""
+    done = 0
+
+    def told() -> None:
+        nonlocal done
+        done = min(done + TOLD_STEPS, steps)
+        progress(what, done, steps)
+
+    connection.set_progress_handler(told if steps else None, TOLD_STEPS)
+    try:
+        return connection.execute(sql)
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -41,7 +41,8 @@ def index_damage(deps: Access, *, deep: bool) -> list[str]:
     if deep and not deps.db.only_read:
         with deps.db.transaction():
             pass
-    return [*deps.index.check(deep=deep), *deps.node_index.check(deep=deep)]
+    indexes = (deps.index, deps.node_index)
+    return [problem for each in indexes for problem in each.check(deep=deep, progress=deps.progress)]
 
 
 def left_words(deps: Access, *, deep: bool) -> list[str]:

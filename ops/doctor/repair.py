@@ -171,10 +171,7 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         damaged = damages(deps.db, progress)
         if damaged:
             return Diagnosis(damaged)
-        indexes: list[str] = []
-        for what, look in (("checking the search indexes", index_damage), ("looking for removed words", left_words)):
-            progress(what, 0, 0)  # one statement of SQLite each: how far it is, nobody knows
-            indexes += look(deps, deep=True)
+        indexes = [*index_damage(replace(deps, progress=progress), deep=True), *left_words(deps, deep=True)]
         return Diagnosis((), tuple(indexes), guesses(deps))
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))

@@ -17,6 +17,7 @@ from hermes_lcm.search import query as words
 from hermes_lcm.search.documents import postings
 from hermes_lcm.search.index import IndexRow, MessageIndex, NodeIndex, few, prepare
 from hermes_lcm.search.scope import Filters
+from hermes_lcm.storage import connection
 from hermes_lcm.storage.connection import Database
 
 EVERYTHING = Scope()
@@ -784,3 +785,37 @@ def test_a_form_that_only_others_said_shows_nowhere(world):
     beside = world.find(question, scope=scope)
 
     assert ([hit.store_id for hit in beside.hits], beside) == ([mine], alone)
+
+
+# -- how far a deep look is ------------------------------------------------------------------------------
+def many_words(world):
+    """So many words that looking at each takes a while."""
+    for n in range(40):
+        world.say(" ".join(f"w{n}x{k}" for k in range(100)))
+
+
+def test_a_deep_look_at_the_index_says_how_far_it_is(world, monkeypatch):
+    """Each step of it tells of how much; a terminal makes the time left of that."""
+    monkeypatch.setattr(connection, "TOLD_STEPS", 50)
+    many_words(world)
+    seen = []
+    world.index.check(deep=True, progress=lambda *at: seen.append(at))
+
+    steps = {what: [(done, total) for name, done, total in seen if name == what] for what, _, _ in seen}
+    assert {"reading message index data", "checking message index"} <= set(steps)
+    assert all(0 <= done <= total for at in steps.values() for done, total in at)
+    words_ = [at for at in steps["checking message index"] if at[1] == 4000]
+    assert words_ == [(0, 4000), (1000, 4000), (2000, 4000), (3000, 4000)]
+
+
+def test_ctrl_c_ends_a_deep_look_at_the_index(world, monkeypatch):
+    """SQLite would only say that it was interrupted."""
+    monkeypatch.setattr(connection, "TOLD_STEPS", 50)
+    many_words(world)
+
+    def stopped(what, _done, _total):
+        if what == "reading message index docsize":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        world.index.check(deep=True, progress=stopped)
