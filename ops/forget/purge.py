@@ -26,6 +26,7 @@ from ...search.documents import STORE_ID_SQL
 from ...storage import disk, files
 from ...storage.files import Progress, silent
 from ...storage.foreign import HOST_FILE, of_host
+from ...storage.meta import Meta
 from ...store import MessageStore
 from ...text import content, tokens
 from .. import backup
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ...recall.access import Access
 
 TOPIC: Final = "purge"
+_LEFT: Final = "purging:left"  # what a purge on its way has still to erase: backups and exports, payload files
 RUNG: Final = "purged"
 _GONE: Final = "[redacted:purged:{:012x}]"  # one of its own for each row: a list that shows several is still told apart
 _KEPT_KEYS: Final = ("role", "name", "tool_name", "tool_call_id", "timestamp", "message_uid", "message_id")
@@ -217,14 +219,17 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     _note(deps, done, evidence)
     _unfinished(deps, "a purge was begun and is not finished")
     removed = others.remove(there, evidence) if others is not None and there is not None else {}
+    copies, shas = _to_erase(deps, planned)
     done.plan = _less(planned, empty(deps, planned.rows, progress=progress))
     done.digests = {store_id: found for store_id, found in done.digests.items() if store_id not in done.plan.held}
     if others is not None:
         others.settle()
     done.conversations = sweep(deps, progress)
-    for path in planned.copies:
+    deps.payloads.remove(shas)
+    for path in copies:
         done.removed.append((path.name, backup.digest_of(path) or ""))
         disk.erase(path)
+    Meta(deps.db).forget(_LEFT)
     deps.health.resolved(TOPIC)
     deps.health.save()
     try:
@@ -241,6 +246,19 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
 def _unfinished(deps: Access, said: str) -> None:
     deps.health.degraded(TOPIC, said, remedy="run the same `/lcm purge ... apply` again")
     deps.health.save()
+
+
+def _to_erase(deps: Access, planned: Plan) -> tuple[list[Path], list[str]]:
+    """Copies that hold what goes, and its payload files, with those that a killed purge left: nobody finds them by empty rows."""
+    meta = Meta(deps.db)
+    left = meta.value(_LEFT) or {}
+    shas = {ref.sha for name in planned.payloads for ref in deps.payloads.refs_named(name)}
+    left = {
+        "copies": sorted({*map(str, planned.copies), *left.get("copies", ())}),
+        "files": sorted(shas.union(left.get("files", ()))),
+    }
+    meta.note(_LEFT, left)
+    return [path for path in map(Path, left["copies"]) if path.is_file()], left["files"]
 
 
 def _note(deps: Access, done: Done, evidence: proof.Evidence) -> None:

@@ -193,6 +193,35 @@ def test_a_purge_that_was_killed_goes_on(world, monkeypatch):
     ask(again, "purge messages msg_4 apply")
     assert "a purge was begun" not in ask(again, "status", "s1").text
     assert again.runtime.db.query("SELECT term FROM message_terms WHERE term = 'aardvark'") == []
+    assert holds(again.home, SECRET) == []
+
+
+@pytest.mark.parametrize("at", ["empty", "sweep", "erase", "back_up"])
+def test_a_purge_that_was_killed_leaves_no_file_behind(tmp_path, monkeypatch, at):
+    """Its own files and backups with the message go when it is run again."""
+
+    class Killed(BaseException):
+        pass
+
+    def dies(*_args: object) -> None:
+        raise Killed
+
+    home = Home(tmp_path / "home", large_output_externalization_enabled="true")
+    home.runtime.announce("s1", owner="local")
+    live = chat().user("look").calls("c").results("c", text=f"{SECRET} " * 3000)
+    home.runtime.ingest_list("s1", live, source="cli")
+    ask(home, "backup")
+    where = {"empty": home.runtime.payloads, "sweep": purge, "erase": purge.disk, "back_up": backup}[at]
+    monkeypatch.setattr(where, "remove" if at == "empty" else at, dies)
+    with pytest.raises(Killed):
+        ask(home, "purge messages msg_3 apply")
+    monkeypatch.undo()
+    again = home.restart()
+    ask(again, "purge messages msg_3 apply")
+
+    assert [*again.runtime.payloads.folder.rglob("*.z")] == []
+    assert holds(again.home, SECRET) == []
+    assert ask(again, "doctor deep").code == OK
 
 
 def state_db(home: Path, *sessions: str) -> None:
