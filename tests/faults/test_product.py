@@ -16,16 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.breaking import Host, template
 from worlds.home import PAGE_BYTES as PAGE
-from worlds.process import chat
 
 from hermes_lcm.command import VERBS
 from hermes_lcm.config import load
 from hermes_lcm.plugin import cli
 from hermes_lcm.runtime import Process, Runtime
 
-SAID = chat().turns(30).rounds(4).says("done")
 #: What is typed behind a verb that needs something.
 BEHIND = {
     "explain": ["sum_1"], "dissolve": ["sum_1"], "search": ["question"], "show": ["msg_1"], "preset show": [],
@@ -135,18 +132,6 @@ BROKEN = (
     "a pipe",
     "text",
 )
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with a backup."""
-
-    def lived(host: Host) -> None:
-        host.says(SAID)
-        host.says(host.compress(SAID.copy()))
-        host.command("backup")
-
-    return template(tmp_path_factory.mktemp("lived"), lived)
 
 
 @contextlib.contextmanager

@@ -9,28 +9,14 @@ from pathlib import Path
 
 import pytest
 from faults.test_product import BEHIND, NAMES, typed
-from worlds.breaking import Host, template
-from worlds.process import chat
 
 WHY = "the file system is mounted read-only"
-SAID = chat().turns(30).rounds(4).says("done")
 #: Verbs that would write, with what they need.
 WRITING = [
     "backup", "backup drill", "restore latest --apply", "import x.jsonl --apply", "redact all --apply",
     "purge session s --apply", "rotate --session s --apply", "pin s", "recall msg_3", "dissolve sum_1 --apply", "export s",
     "install --apply",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    def lived(host: Host) -> None:
-        host.says(SAID)
-        host.says(host.compress(SAID.copy()))
-        host.command("backup")
-        (host.home / "x.jsonl").write_text('{"role":"user","content":"hello"}\n', encoding="utf-8")
-
-    return template(tmp_path_factory.mktemp("lived"), lived)
 
 
 @pytest.fixture
