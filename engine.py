@@ -23,6 +23,7 @@ from agent.context_engine import ContextEngine
 
 from . import tools
 from .archive.costs import TokenCosts
+from .archive.ranges import latest_request
 from .compaction import compress, unstored
 from .compaction.compactor import Request
 from .compaction.compress import Outcome
@@ -400,6 +401,7 @@ class LCMEngine(ContextEngine):
         cached = self.cache["cache_read_tokens"] / max(1, self.cache["prompt_tokens"]), self.cache["requests"]
         request = Request(
             list(seen.messages), seen.transcript, threshold, tokens, critical=critical,
+            retold=runtime.oversized.shown(runtime.session(session_id), *seen)[0],
             window=threshold * self.context_length // max(1, self.threshold_tokens),
             prices=lambda: runtime.prices(*route, cached=cached), config=self.config,
         )  # fmt: skip
@@ -455,26 +457,38 @@ class LCMEngine(ContextEngine):
 
     def _resumed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """The session is resumed with this list: know what its first request hides before the host measures it."""
-        self.look(messages, transcript)
+        self.look(messages, transcript, turn=False)
         if self.rewritable():
             self.runtime.rewrites.expect(self.runtime.session(self.session_id), messages, transcript)
 
-    def look(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> bool:
-        """Is there anything that requests are to show otherwise? True where somebody typed more than a request can hold."""
-        runtime, window = self.runtime, self.config.window(self.context_length)
+    def look(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript, *, turn: bool = True) -> bool:
+        """Is there anything that requests are to show otherwise? True where somebody typed more than a request can hold.
+
+        ``turn``: a request is about to be made of the list, and the user hears of it when it is his latest.
+        """
+        runtime, window, most = self.runtime, self.config.window(self.context_length), _MOST_TOKENS
         fixed, factor = runtime.calibration.fixed(self.session_id), self._factor(runtime)(window)
-        most = max(int(_NEARLY_FULL * window / factor) - fixed, self.threshold_tokens // 4)
-        found = self.rewritable() and runtime.oversized.look(self.session_id, messages, transcript, most)
+        if self.rewritable():
+            most = max(int(_NEARLY_FULL * window / factor) - fixed, self.threshold_tokens // 4)
+        found = runtime.oversized.look(self.session_id, messages, transcript, most, factor)
         self.watch()
-        return found
+        if found:
+            before = runtime.rewrites.spared(self.session_id)
+            runtime.rewrites.expect(runtime.session(self.session_id), messages, transcript)
+        if found and turn:
+            self.pressure.shrank(runtime.rewrites.spared(self.session_id) - before)
+            if latest_request(messages, transcript.entries) in found:
+                self._tell(_OVERSIZED)
+        return bool(found)
 
     def _handed(self, messages: Sequence[Mapping[str, Any]] | None) -> None:
         """The host goes on with the list of the last compaction, perhaps under another session id: know it before it is sent."""
-        self.watch()
-        if self.session_id in self.runtime.rewrites.states:
-            seen = self.runtime.observe(self.session_id, messages, thorough=False)
-            if seen is not None:
-                self.runtime.rewrites.expect(self.runtime.session(self.session_id), *seen)
+        seen = self.runtime.observe(self.session_id, messages, thorough=False)
+        if seen is None:
+            self.watch()
+            return
+        self.look(*seen, turn=False)
+        self.runtime.rewrites.expect(self.runtime.session(self.session_id), *seen)
 
     # -- compaction -----------------------------------------------------------------------------------
     def has_content_to_compress(self, messages: Sequence[Mapping[str, Any]]) -> bool:
@@ -531,21 +545,17 @@ class LCMEngine(ContextEngine):
     ) -> Outcome | None:
         runtime, config = self.runtime, self.config
         factor = self._factor(runtime)
-        runtime.calibration.measure(self.session_id, messages, self.pressure.estimate_of(current))
         # From here on everything is in the host's own estimates.
         limit = self.threshold_tokens or config.threshold_tokens(self.context_length)
         keep_progress()
         seen = runtime.observe(self.session_id, messages)
-        retold: dict[int, str] = {}
-        if seen is not None:
-            found = self.look(*seen)
-            retold, spared = runtime.oversized.shown(runtime.session(self.session_id), *seen)
-            current = self.pressure.sent(current, spared)
-            if found:
-                runtime.rewrites.expect(runtime.session(self.session_id), *seen)
-                self._tell(_OVERSIZED)
-                if not force and self.pressure.calibrated(current or 0, factor) < self._due(runtime):
-                    return None
+        retold, shown, sent = self._sent(seen, messages, current)
+        runtime.calibration.measure(self.session_id, shown, self.pressure.estimate_of(sent))
+        if seen is not None and self.look(*seen):
+            retold, _, sent = self._sent(seen, messages, current)
+            if not force and self.pressure.calibrated(sent or 0, factor) < self._due(runtime):
+                return None
+        current = sent
         critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
         threshold, current = self.pressure.size(limit, current, factor)
         rotation = seen is not None and runtime.orders.rotation(self.session_id) is not None
@@ -570,6 +580,16 @@ class LCMEngine(ContextEngine):
         if rotation:
             runtime.orders.rotated(self.session_id)
         return outcome
+
+    def _sent(
+        self, seen: StoredList | None, messages: Sequence[Mapping[str, Any]], current: int | None
+    ) -> tuple[dict[int, str], Sequence[Mapping[str, Any]], int | None]:
+        """Other texts, by place, with which requests show messages; the list with them; the size of a request as it is sent."""
+        if seen is None:
+            return {}, messages, current
+        retold, shown = self.runtime.oversized.shown(self.runtime.session(self.session_id), *seen)
+        spared = facts.rough(seen.messages) - facts.rough(shown) if retold else 0
+        return retold, shown, self.pressure.sent(current, min(spared, self.runtime.rewrites.spared(self.session_id)))
 
     def _unstored(
         self,
@@ -599,7 +619,7 @@ class LCMEngine(ContextEngine):
         They are still in the host's own transcript. None: the list is no danger yet, so the host goes on with it.
         """
         said = list(facts.without_notes(messages))
-        used = max(facts.rough(said), current or 0)
+        used = max(facts.rough(said), current or 0) - self.runtime.rewrites.spared(self.session_id)
         if not self._nearly_full(used):
             return None
         with self._guard("extract"):

@@ -221,7 +221,7 @@ class Preparer:
             job.look(session, request.messages, request.transcript)
             if request.cancelled():
                 return False
-        self._measured(session.session_id, request.messages, request.current_tokens)
+        self._measured(session.session_id, request.shown(request.messages), request.current_tokens)
         view = compactor.view(session, request)
         fold = self._planned(session, view, request)
         if fold.due < request.threshold:

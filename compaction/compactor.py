@@ -27,6 +27,7 @@ from ..errors import SourcesChanged, SummaryError
 from ..ingest.align import Expected
 from ..ingest.transcript import Transcript, expected_of
 from ..llm.ladder import EXTRACTIVE, QUOTED
+from ..prompt import rewrites
 from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node, SourceLine, Summary, SummaryTask, Unit
 from ..session import Session
 from ..store import MessageStore
@@ -75,9 +76,7 @@ class Request:
 
     def shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """The list as requests show it."""
-        if not self.retold:
-            return messages
-        return [{**each, "content": self.retold[n]} if n in self.retold else each for n, each in enumerate(messages)]
+        return rewrites.shown(messages, self.retold)
 
     @property
     def begins(self) -> int:

@@ -199,8 +199,7 @@ class CompressPass:
 
     def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
         """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
-        carried = self._dag.nodes(self._sessions.carried(session.conversation_id))
-        entries = request.transcript.entries
+        carried, entries = self._dag.nodes(self._sessions.carried(session.conversation_id)), request.transcript.entries
         kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
         pinned = view.units[view.tail.request].index if view.tail.request is not None else None
         limit = max(256, view.budget.threshold - view.budget.overhead)
@@ -209,25 +208,26 @@ class CompressPass:
         order = ([pinned] if pinned is not None else []) + kept
         whole = self._redacted(request.messages, entries, order)
         messages = request.shown(whole)
+        spared = self._rough([whole[n] for n in order]) - self._rough([messages[n] for n in order])
         stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
         state = self._present(session, tail_ids, state_tokens(request.threshold, roots))
-        first, policy = messages[pinned] if pinned is not None else None, self._policy()
+        first, policy = whole[pinned] if pinned is not None else None, self._policy()
 
         def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
             """(text of the context message, the prompt, its tokens) in the largest room that fits."""
             for room, most in _rooms(view.budget.prefix, min(limit, view.budget.limit), limit):
                 text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state, policy)
                 out = context_message.prompt(
-                    session.nonce, text, first, [messages[n] for n in kept],
+                    session.nonce, text, first, [whole[n] for n in kept],
                     {kept.index(n): stub for n, stub in stubs.items()}, _gaps(pinned, kept),
                 )  # fmt: skip
-                after = self._rough(out)
+                after = self._rough(out) - spared
                 if after <= most:
                     break
-            return text, _put_back(out, request.retold, whole), after
+            return text, out, after
 
         expected = self._dag.next_assembly()
         text, out, after = built(expected)
@@ -323,20 +323,6 @@ class CompressPass:
                     sizes[n] = size
                     stubs[n] = stub
         return stubs
-
-
-def _put_back(
-    prompt: list[dict[str, Any]], retold: Mapping[int, str], messages: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """The prompt with whole messages where it shows other texts of them: requests show those, not the list."""
-    if not retold:
-        return prompt
-    whole = {text: messages[n].get("content") for n, text in retold.items()}
-    contents = [each.get("content") for each in prompt]
-    return [
-        {**each, "content": whole[said]} if isinstance(said, str) and said in whole else each
-        for each, said in zip(prompt, contents, strict=True)
-    ]
 
 
 def _rooms(prefix: int, wanted: int, limit: int) -> tuple[tuple[int, int], ...]:

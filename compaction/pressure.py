@@ -134,7 +134,7 @@ class Calibration:
         mix = mix_of(messages, rough=self._rough(list(messages)), request=request, count=self._count)
         with self._lock:
             before = self._mixes.pop(session_id, None)
-            fixed = mix.fixed if request else before.fixed if before is not None else 0
+            fixed = mix.fixed or (before.fixed if before is not None else 0)
             self._mixes[session_id] = replace(mix, fixed=fixed)
             while len(self._mixes) > _SESSIONS:
                 self._mixes.popitem(last=False)
@@ -276,6 +276,10 @@ class Pressure:
         """The size of a request of whose estimate ``spared`` tokens are not sent; what was counted is what was sent."""
         return max(0, current - spared) if current is not None and current != self.counted else current
 
+    def shrank(self, tokens: int) -> None:
+        """The next request is smaller by so much than the host has estimated; no new estimate comes."""
+        self._unanswered = self.estimated = max(0, self.estimated - tokens)
+
     def answered(self, counted: int) -> int:
         """The provider has counted the request. What had been estimated for it; 0 if nothing was."""
         estimated, self._unanswered = self._unanswered, 0
@@ -307,8 +311,7 @@ class Pressure:
             if not force and (current is None or self.calibrated(current, factor) >= threshold):
                 self._stuck_at = max(current or 0, threshold)
             return
-        saved = max(0, outcome.before_tokens - outcome.after_tokens)
-        self._unanswered = self.estimated = max(0, self.estimated - saved)  # no new estimate comes
+        self.shrank(max(0, outcome.before_tokens - outcome.after_tokens))
         # Still over the threshold: all that can be done was done, so the next pass waits until the prompt has grown.
         self._stuck_at = threshold if outcome.over_limit else 0
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Literal, Protocol
 
 from ..ingest.ingestor import Ingest
-from ..ingest.transcript import Transcript
+from ..ingest.transcript import Entry, Transcript
 from ..session import Session
 from ..store import MessageStore
 from ..text import content
@@ -86,8 +86,14 @@ class RequestRewrites:
             )
 
     def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> tuple[Replacement, ...]:
-        """Replacements that the sources want in a list."""
-        return tuple(item for source in self._sources for item in source.replacements(session, messages, transcript))
+        """Replacements that the sources want in a list; a text within a range that is shown otherwise is none."""
+        found = [item for source in self._sources for item in source.replacements(session, messages, transcript)]
+        ranges = _must(found)
+        return tuple(
+            item
+            for item in found
+            if isinstance(item, Instead) or not any(each.first <= item.index < each.stop for each in ranges)
+        )
 
     # -- the request ------------------------------------------------------------------------------------
     def request(
@@ -112,13 +118,9 @@ class RequestRewrites:
         if not wanted:
             state.done, state.saving, state.selected = Shown(None, "already"), 0, selected
             return None
-        state.done = rewrite_list(messages, wire, wanted)
-        if state.done.state == "unmatched" and (must := _must(wanted)) and len(must) < len(wanted):
-            wanted = must
-            state.done = rewrite_list(messages, wire, wanted)
-        done = state.done.state != "unmatched"
-        state.saving = self.saving(messages, wanted) if done else 0
-        state.selected = selected and done
+        state.done, applied = _rewritten(messages, wire, wanted)
+        state.saving = self.saving(messages, applied)
+        state.selected = selected and bool(applied)
         return state.done.messages
 
     def saving(self, messages: Messages, wanted: Sequence[Replacement]) -> int:
@@ -131,7 +133,7 @@ class RequestRewrites:
                 after.extend(item.messages)
             elif isinstance(item, Retold):
                 before.append(messages[item.index])
-                after.append({**messages[item.index], "content": item.text})
+                after.append(as_shown(messages[item.index], item.text))
         return self._rough(before) - self._rough(after)
 
     # -- what came of it --------------------------------------------------------------------------------
@@ -182,9 +184,25 @@ class RequestRewrites:
             state.selected, state.done = False, None
 
 
-def _must(wanted: Sequence[Replacement]) -> tuple[Replacement, ...]:
+def _must(wanted: Sequence[Replacement]) -> tuple[Instead, ...]:
     """Replacements that somebody asked for. Another text for a message merely saves room: no compaction makes up for it."""
     return tuple(item for item in wanted if isinstance(item, Instead))
+
+
+def _rewritten(
+    live: Messages, wire: Messages, wanted: tuple[Replacement, ...]
+) -> tuple[Shown, tuple[Replacement, ...]]:
+    """The request with as many of the replacements as can be found, and these."""
+    done, applied = rewrite_list(live, wire, wanted), wanted
+    must = _must(wanted)
+    if done.state == "unmatched" and must and len(must) < len(wanted):
+        done, applied = rewrite_list(live, wire, must), must
+    if done.state == "unmatched":
+        applied = ()
+    typed = [item for item in wanted if isinstance(item, Retold) and live[item.index].get("role") == "user"]
+    if applied == wanted or not typed or (found := by_words(live, done.messages or wire, typed)) is None:
+        return done, applied
+    return replace(done, messages=found, state=done.state if must else "applied"), (*applied, *typed)
 
 
 Message = Mapping[str, Any]
@@ -251,6 +269,20 @@ def rewrite_list(live: Sequence[Message], wire: Sequence[Message], replacements:
     if content.unpaired(out) - content.unpaired(wire):
         return Shown(None, "unmatched", "a replacement would take a tool call from its results")
     return Shown([dict(message) for message in out], "applied")
+
+
+def by_words(live: Sequence[Message], wire: Sequence[Message], texts: Sequence[Retold]) -> list[dict[str, Any]] | None:
+    """``wire`` with other texts for long messages that users typed, found by their own words; None where none is.
+
+    The host may have changed the rest of the list, and what it joined to one of them stays behind it.
+    """
+    out, at = [dict(message) for message in wire], 0
+    for text in sorted(texts, key=lambda each: each.index):
+        said = live[text.index]
+        place = next((n for n in range(at, len(wire)) if same(said, wire[n])), None)
+        if place is not None:
+            out[place], at = retold(wire[place], text.text, said), place + 1
+    return out if at else None
 
 
 def located(live: Sequence[Message], needed: int, wire: Sequence[Message]) -> list[int] | None:
@@ -355,6 +387,19 @@ def retold(message: Message, text: str, said: Message | None = None) -> dict[str
     return {**message, "content": text}
 
 
+def as_shown(message: Message, text: str) -> dict[str, Any]:
+    """A message of the list as requests with that text show it."""
+    kept = {name: value for name, value in message.items() if name != "api_content"}
+    return retold(kept, text, message if message.get("role") == "user" else None)
+
+
+def shown(messages: Messages, texts: Mapping[int, str]) -> Messages:
+    """The list as requests with these texts, by place, show it."""
+    if not texts:
+        return messages
+    return [as_shown(each, texts[n]) if n in texts else each for n, each in enumerate(messages)]
+
+
 def _is_picture(part: Any) -> bool:
     return isinstance(part, Mapping) and "text" not in part
 
@@ -445,7 +490,7 @@ class Superseded:
 
 
 class Oversized:
-    """Stubs of messages that somebody typed and that alone are too large for a request, as far as this process has seen them.
+    """Stubs of messages that somebody typed and that alone are too large for a request, in sessions that have such a one.
 
     The list keeps such a message as it was typed: only requests show its beginning and its end.
     """
@@ -454,62 +499,93 @@ class Oversized:
         self._store = store
         self._rough = rough
         self._lock = threading.Lock()
-        self._stubs: dict[str, dict[tuple[int, ...], str]] = {}
+        self._rooms: dict[str, Room] = {}
 
-    def look(self, session_id: str, messages: Messages, transcript: Transcript, most_tokens: int) -> bool:
-        """Stub each that is larger than ``most_tokens`` by the host's estimate, none else; was there a new one?"""
-        known, found = self._stubs.get(session_id, {}), dict[tuple[int, ...], str]()
-        for message, entry in zip(messages, transcript.entries, strict=False):
-            if entry.ids and not entry.own and message.get("role") == "user" and self._exceeds(message, most_tokens):
-                found[entry.ids] = known.get(entry.ids) or self._stub(message, entry.ids, most_tokens)
+    def look(
+        self, session_id: str, messages: Messages, transcript: Transcript, most_tokens: int, factor: float
+    ) -> set[int]:
+        """Stub each that is larger than ``most_tokens`` by the host's estimate, none else; the places of new ones.
+
+        ``factor``: from such an estimate to what the provider counts.
+        """
+        before = self._rooms.get(session_id)
+        known = before.stubs if before is not None else {}
+        room = Room(most_tokens, factor)
+        places = self._places(messages, transcript, room, known)
         with self._lock:
-            self._stubs.pop(session_id, None)
-            if found:
-                self._stubs[session_id] = found
-            while len(self._stubs) > _SESSIONS:
-                self._stubs.pop(next(iter(self._stubs)))
-        return bool(found.keys() - known.keys())
+            self._rooms.pop(session_id, None)
+            if places:
+                self._rooms[session_id] = room
+            while len(self._rooms) > _SESSIONS:
+                self._rooms.pop(next(iter(self._rooms)))
+        return {n for n in places if _named(transcript.entries[n]) not in known}
 
-    def _exceeds(self, message: Message, tokens: int) -> bool:
-        body = message.get("content")
-        if isinstance(body, str) and len(body) < tokens:  # no estimate makes more than a token of a character
-            return False
-        return self._rough([message]) > tokens
+    def _places(
+        self, messages: Messages, transcript: Transcript, room: Room, known: Mapping[Name, str]
+    ) -> dict[int, str]:
+        """Stubs by place in the list, as far as possible the known ones; the room keeps them."""
+        out: dict[int, str] = {}
+        for n, (message, entry) in enumerate(zip(messages, transcript.entries, strict=False)):
+            if message.get("role") != "user" or not entry.ids or entry.own:
+                continue
+            name = _named(entry)
+            if text := room.stubs.get(name) or self._stub(message, entry.ids, room, known.get(name, "")):
+                out[n] = room.stubs[name] = text
+        return out
 
-    def _stub(self, message: Message, ids: Sequence[int], most_tokens: int) -> str:
-        """Stub of a message, or of several that the host joined: the address is that of the largest."""
+    def _stub(self, message: Message, ids: Sequence[int], room: Room, known: str) -> str:
+        """Stub of a message, or of several that the host joined (the address is that of the largest); "" where it fits."""
+        sent, most = as_sent(message), room.most_tokens
+        said = content.text_of(sent.get("content"))
+        if len(said) < (most if isinstance(sent.get("content"), str) else _SHOWN_OF_OVERSIZED * most):
+            return ""  # no estimate makes more than a token of a character, and pictures have no beginning and end
         heads = self._store.heads_of(ids)
+        size = max(self._rough([sent]), int(sum(head.tokens for head in heads.values()) / room.factor))
+        if size <= most:
+            return ""
+        if known and self._rough([as_shown(message, known)]) <= 2 * _SHOWN_OF_OVERSIZED * most:
+            return known
         store_id = max(ids, key=lambda i: heads[i].tokens if i in heads else 0)
-        text = text_of(self._store, message, store_id) if len(ids) == 1 else ""
-        text = text or content.text_of(message.get("content"))
-        chars = int(_SHOWN_OF_OVERSIZED * most_tokens * len(text) / max(1, self._rough([message])))
+        text = (text_of(self._store, message, store_id) if len(ids) == 1 else "") or said
+        chars = int(_SHOWN_OF_OVERSIZED * most * len(text) / max(1, size))
         head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
-        said = (
+        note = (
             f"[... {len(text) - len(head) - len(tail):,} of {len(text):,} characters left out: the message is larger than a "
             f"request may be. All of it: lcm_expand(store_id={store_id}) ...]"
         )
-        return f"{head}\n{said}\n{tail}"
+        return f"{head}\n{note}\n{tail}"
 
     def waits(self, session: Session) -> bool:
         """Is there any?"""
-        return session.session_id in self._stubs
+        return session.session_id in self._rooms
 
-    def shown(self, session: Session, messages: Messages, transcript: Transcript) -> tuple[dict[int, str], int]:
-        """The stubs by place in the live list, and by how many estimated tokens they make a request smaller."""
+    def shown(self, session: Session, messages: Messages, transcript: Transcript) -> tuple[dict[int, str], Messages]:
+        """The stubs by place in the live list, and the list with them."""
         texts = {item.index: item.text for item in self.replacements(session, messages, transcript)}
-        whole = self._rough([messages[n] for n in texts])
-        return texts, whole - self._rough([{**messages[n], "content": text} for n, text in texts.items()])
+        return texts, shown(messages, texts)
 
     def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> Sequence[Retold]:
-        """The stubs in places of the live list; what a compaction took out has none."""
-        stubs = self._stubs.get(session.session_id)
-        if not stubs:
-            return ()
-        return [
-            Retold(n, stubs[entry.ids])
-            for n, entry in enumerate(transcript.entries[: len(messages)])
-            if entry.ids in stubs
-        ]
+        """The stubs in places of the live list, also under the numbers that rows have since another file stands in."""
+        room = self._rooms.get(session.session_id)
+        texts = self._places(messages, transcript, room, {}) if room is not None else {}
+        return [Retold(n, text) for n, text in texts.items()]
+
+
+Name = tuple[tuple[int, ...], bytes]
+"""Rows by number and by what they say: in another file the number is that of another row."""
+
+
+def _named(entry: Entry) -> Name:
+    return entry.ids, entry.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Room of one typed message in the requests of a session, in the host's estimate; stubs of those that exceed it."""
+
+    most_tokens: int
+    factor: float
+    stubs: dict[Name, str] = field(default_factory=dict)
 
 
 def text_of(store: MessageStore, message: Mapping[str, Any], store_id: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -402,3 +403,174 @@ def test_a_compaction_counts_a_too_large_message_as_it_is_sent(make: Callable[..
     assert host.engine.last_compression["result"] == "compacted"
     host.engine.on_session_start("s", platform="cli", boundary_reason="compression", old_session_id="s")
     assert host.engine.should_compress(host.runtime.rewrites._rough(out)) is False
+
+
+def rough(host: Host, messages: list[dict[str, Any]]) -> int:
+    return int(host.runtime.rewrites._rough(messages))
+
+
+def begins(host: Host, live: Chat, *, beside: int = 0) -> list[dict[str, Any]]:
+    """A turn as the host begins it: a compaction if one is due, the hook, its own last look; what leaves then.
+
+    ``beside``: tokens of system prompt and tools.
+    """
+    for looks in range(2):
+        if host.engine.should_compress(rough(host, live) + beside):
+            live[:] = host.engine.compress(list(live), current_tokens=rough(host, live) + beside)
+        if not looks:
+            host.turn(live)
+    return host.sends(live)
+
+
+WINDOW = 100_000
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+def test_a_smaller_model_gets_less_of_a_too_large_message(make: Callable[..., Host]) -> None:
+    host = make()
+    host.engine.update_model("big", 1_000_000, api_mode=host.api_mode)
+    live = Chat([*chat().turns(2), {"role": "user", "content": "Read. " + "number 12 of many, " * 260_000 + "Why?"}])
+    before = begins(host, live)
+    host.engine.update_model("small", 64_000, api_mode=host.api_mode)
+    assert 64_000 < rough(host, before) < 1_000_000
+    assert rough(host, begins(host, live)) < 64_000
+
+
+def test_a_model_whose_requests_nobody_may_change_gets_the_list_folded(make: Callable[..., Host]) -> None:
+    """What was shown in part until then is counted whole."""
+    host = make()
+    live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
+    begins(host, live)
+    host.engine.update_model("other", WINDOW, api_mode="anthropic_messages")
+    host.api_mode = "anthropic_messages"
+    live.says("So.").user("and now?")
+    assert rough(host, begins(host, live)) < WINDOW
+
+
+def test_a_too_large_message_is_found_by_its_words_in_a_request_that_is_another(make: Callable[..., Host]) -> None:
+    """The host has put words in place of a picture, and joined what was typed behind it."""
+    host = make()
+    live = Chat([*chat().turns(2), {"role": "user", "content": [{"type": "text", "text": "see"}, PICTURE]}])
+    live.says("seen").extend([typed("number 12 of many, ", "Why?"), {"role": "user", "content": "And?"}])
+    host.turn(live)
+    wire = [dict(SYSTEM), *map(dict, live[:-1])]
+    wire[5] = {"role": "user", "content": "a cat on a mat"}
+    wire[-1]["content"] += "\n\nAnd?"
+    sent = host.sends(live, wire)
+    assert sent[:-1] == wire[:-1]
+    assert rough(host, sent) < WINDOW
+    assert sent[-1]["content"].endswith("Why?\n\nAnd?")
+
+
+def test_words_under_many_pictures_stay(make: Callable[..., Host]) -> None:
+    """To cut them would gain nothing."""
+    body = [{"type": "text", "text": "What is on these pictures?"}, *[dict(PICTURE) for _ in range(70)]]
+    host = make()
+    live = Chat([*chat().turns(2), {"role": "user", "content": body}])
+    host.turn(live)
+    assert host.sends(live)[-1]["content"] == body
+
+
+def test_a_too_large_message_within_an_archive_is_counted_once(make: Callable[..., Host]) -> None:
+    host = make()
+    live = Chat([*chat().turns(1), typed("number 12 of many, ", "Why?"), *chat().says("So.").turns(4, first=10)])
+    host.turn(live)
+    host.archive(live)
+    host.turn(live)
+    sent = host.sends(live)
+    assert abs(rough(host, live) - host.runtime.rewrites.spared("s") - rough(host, sent[1:])) < 500
+
+
+def test_what_is_too_large_beside_the_tools_stays_shown_in_part(make: Callable[..., Host]) -> None:
+    """80,000 tokens alone are less than the window; the worker's look after the turn does not forget the 20,000 of the tools."""
+    host = make()
+    text = "Read this. " + "number 12 of many, " * (4 * 80_000 // 19) + "Why?"
+    live = Chat([*chat().turns(2), {"role": "user", "content": text}])
+    shown = begins(host, live, beside=20_000)[-1]
+    live.says("Noted.")
+    host.hooks.post_llm_call(session_id="s", conversation_history=live, platform="cli")
+    host.runtime.preparer.settled(host.runtime.session("s").conversation_id, time.monotonic() + 10)
+    live.user("next")
+    sent = begins(host, live, beside=20_000)
+    assert len(shown["content"]) < 50_000
+    assert sent[-3] == shown
+    assert host.runtime.calibration.fixed("s") > 19_000
+
+
+def test_a_session_that_goes_on_under_another_name_shows_no_more(make: Callable[..., Host]) -> None:
+    """Rotation: the prompt is sent under the new name before any hook is called with it."""
+    host = make()
+    live = Chat([*chat().turns(20, words=800), typed("number 12 of many, ", "Why?")])
+    host.turn(live)
+    out = host.engine.compress(list(live), current_tokens=rough(host, live))
+    host.engine.on_session_start("s2", platform="cli", boundary_reason="compression", old_session_id="s")
+    assert host.engine.should_compress(rough(host, out)) is False
+    request = {"messages": [dict(SYSTEM), *map(dict, out)]}
+    changed = host.registered[0](request=request, session_id="s2", api_mode=host.api_mode, turn_id="t")
+    assert rough(host, changed["request"]["messages"]) < WINDOW
+
+
+@pytest.mark.parametrize("tokens", [60_000, 200_000])
+def test_what_a_host_sends_instead_of_a_typed_message_is_not_counted_twice(
+    make: Callable[..., Host], tokens: int
+) -> None:
+    """It keeps the words with what was recalled beside the words alone."""
+    host = make()
+    text = "Read this. " + "number 12 of many, " * (4 * tokens // 19) + "Why?"
+    sent = text + "\n\n<memory>recalled</memory>"
+    live = Chat([*chat().turns(2), {"role": "user", "content": text, "api_content": sent}])
+    host.turn(live)
+    shown = host.sends(live, [dict(SYSTEM), *map(dict, live[:-1]), {"role": "user", "content": sent}])
+    spared = rough(host, live) - rough(host, shown[1:]) if tokens > WINDOW else 0
+    assert (shown[-1]["content"] == sent) is (tokens < WINDOW)
+    assert rough(host, shown) < WINDOW
+    assert host.runtime.rewrites.spared("s") == pytest.approx(spared, abs=500)
+
+
+@pytest.mark.parametrize("before", [2, 40])
+def test_a_too_large_text_that_the_host_takes_for_a_small_one(make: Callable[..., Host], before: int) -> None:
+    """150,000 Chinese characters, before any provider has counted one: a third of it is what the host estimates."""
+    host = make()
+    text = "看。" + "历史记录里的一行，" * (150_000 // 9) + "为什么？"
+    live = Chat([*chat().turns(before, words=100), {"role": "user", "content": text}])
+    assert len(begins(host, live)[-1]["content"]) < 60_000
+
+
+def test_a_too_large_message_is_shown_in_part_while_another_file_stands_in(make: Callable[..., Host]) -> None:
+    """Rows have other numbers there."""
+    host = make()
+    live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
+    host.turn(live)
+    host.runtime.db.path.write_bytes(b"no database" * 1000)
+    for name in ("c1", "c2"):
+        live.calls(name).results(name)
+        assert rough(host, host.sends(live)) < WINDOW
+
+
+def test_rounds_of_tools_behind_a_too_large_message_are_folded(make: Callable[..., Host]) -> None:
+    """The list that comes back has the message whole, the next request does not."""
+    host = make()
+    large = typed("number 12 of many, ", "Why?")
+    live = Chat([*chat().turns(6, words=800), large]).rounds(60, words=400)
+    host.turn(live)
+    out = Chat(host.engine.compress(list(live), current_tokens=rough(host, live)))
+    host.engine.on_session_start("s", platform="cli", boundary_reason="compression", old_session_id="s")
+    assert len(out) < len(live)
+    assert large["content"] in [message["content"] for message in out]
+    assert rough(host, host.sends(out)) < WINDOW
+
+
+def test_the_user_hears_once_that_a_message_is_too_large(
+    make: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not again where the session is resumed by a process that has not seen it."""
+    said: list[str] = []
+    host = make()
+    monkeypatch.setattr("hermes_lcm.host.facts.tell", lambda _engine, line: said.append(line))
+    live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
+    begins(host, live)
+    begins(host, live.says("So.").user("next"))
+    host.runtime.oversized._rooms.clear()
+    sent = begins(host, live.says("So.").user("and then?"))
+    assert rough(host, sent) < WINDOW
+    assert [line for line in said if "more than the model's window holds" in line] == said[:1]
