@@ -83,7 +83,8 @@ def _import(deps: Access, words: Words) -> Answer:
     path = Path(one(words, "one file of messages, such as talk.jsonl")).expanduser()
     if deps.trusted and _of_lossless_claw(deps, path):
         mapped = openclaw.Mapped(summaries=True)
-        return lossless_claw(deps, path, mapped, apply=words.apply, progress=words.progress)
+        typed = f"`hermes lcm import {quoted(words.rest[0])} --apply`"
+        return lossless_claw(deps, path, mapped, apply=words.apply, typed=typed, progress=words.progress)
     done = transcripts.take_in(deps, path, words.progress) if words.apply else transcripts.plan(deps, path)[1]
     kind = "an export of this plugin, taken in exactly" if done.exact else "a transcript"
     names = render.few([*map(one_line, done.sessions)], 20)
@@ -155,7 +156,7 @@ def _adopt(deps: Access, words: Words) -> Answer:
         )
     lines += [f"payload file missing: {name}" for name in done.missing_payloads[:20]]
     lines += _adopt_end(done, words)
-    idle = done.finished or not (taken.added or nodes.added)
+    idle = not (taken.added or nodes.added)
     return Answer("\n".join(lines), _adopt_data(done, applied=words.apply), idle=idle)
 
 
@@ -214,9 +215,15 @@ def _import_host(deps: Access, words: Words) -> Answer:
 
 
 def lossless_claw(
-    deps: Access, path: Path, mapped: openclaw.Mapped, *, apply: bool, progress: Progress = silent
+    deps: Access,
+    path: Path,
+    mapped: openclaw.Mapped,
+    *,
+    apply: bool,
+    typed: str = "The same with --apply",
+    progress: Progress = silent,
 ) -> Answer:
-    """Take in a database of lossless-claw: for ``import`` and ``scripts/import_lossless_claw.py``."""
+    """Take in a database of lossless-claw: for ``import`` and ``scripts/import_lossless_claw.py``. ``typed``: what does it."""
     done = openclaw.run(deps, path, mapped, apply=apply, progress=progress)
     taken, nodes = done.taken, done.nodes
     lines = [
@@ -249,7 +256,7 @@ def lossless_claw(
     if done.backup:
         lines.append(f"backup: {done.backup}")
     if not apply:
-        lines.append("Dry run: nothing was changed. With --apply it makes a backup and does it.")
+        lines.append(f"Dry run. {typed} backs up and does it.")
     data = {
         "source": str(done.path), "target": str(deps.db.path), "import_id": done.import_id, "sessions": list(done.sessions),
         "rows": taken.rows, "added": taken.added, "present": taken.present, "duplicates": taken.copies,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from worlds.earlier import used
 from worlds.home import Home, healthy
 
 from hermes_lcm import command
@@ -46,6 +47,17 @@ def test_an_apply_that_changed_nothing_is_not_noted(world: Home, words: str, mon
 
     assert said.code == OK, said.text
     assert noted(world) == []
+
+
+def test_a_database_that_was_adopted_in_its_place_is_noted(tmp_path: Path) -> None:
+    """Once: the second time there is nothing left to do."""
+    used(tmp_path / "home")[0].close()
+    for _ in range(2):
+        world = Home(tmp_path / "home")
+        command.answer("adopt apply", world.deps(None, trusted=True))
+        world.close()
+
+    assert noted(world) == ["adopt apply"]
 
 
 def test_a_pin_that_was_there_is_not_noted_twice(world: Home) -> None:
