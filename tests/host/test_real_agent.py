@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from host import model_server
 from host.checks import assert_valid
 from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows, whole_text
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
@@ -140,6 +141,30 @@ def test_a_typed_message_larger_than_the_window_is_sent_in_part(tmp_path: Path, 
     assert early == 0, "what fits was folded because of a message that is not sent"
     assert folded
     assert any("more than the model's window holds" in line for line in told)
+    assert not (difference := compare(home.transcript(model.truth), rows)), difference
+
+
+def test_a_chinese_text_larger_than_the_window_is_sent_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host takes it for a third of what the provider counts, and before the first answer nobody has told (P6)."""
+    estimate = model_server.count_tokens
+
+    def counted(messages: Sequence[dict[str, Any]], tools: Sequence[Any] = ()) -> int:
+        wide = sum(1 for message in messages for char in text_of(message) if "\u2e80" <= char <= "\ud7ff")
+        return estimate(messages, tools) + wide // 2
+
+    monkeypatch.setattr(model_server, "count_tokens", counted)
+    pasted = "看。" + "历史记录里的一行，" * 9_000 + "为什么？"
+    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            session = host.open()["session_id"]
+            outcomes = [host.turn(text=model.says(text)) for text in (pasted, "然后呢？")]
+            told = [event["text"] for event in host.events if event["event"] == "status"]
+            rows = stored_rows(host, session)
+
+    assert [outcome["failed"] for outcome in outcomes] == [None, None]
+    assert not model.refused
+    assert [line for line in told if "more than the model's window holds" in line] == told
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
