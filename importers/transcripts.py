@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import BadRequest
+from ..errors import BadRequest, Overtaken
 from ..ops import backup
 from ..ops.render import counted, moment
 from ..records import Flag, Stored
@@ -320,8 +320,8 @@ def take_in(deps: Access, path: Path, progress: Progress = silent) -> Imported:
     ledger = Ledger(deps.db)
     source = ledger.begin(f"file:{path.resolve()}", KIND, {"exact": found.exact}, now=deps.clock())
     work = _Import(deps, ledger, source, found, progress)
-    for conversation in found.conversations:
-        work.import_conversation(conversation)
+    for n, conversation in enumerate(found.conversations):
+        work.import_conversation(conversation, whole=n in found.whole or not found.exact)
     ledger.finish(source, {"exact": found.exact}, now=deps.clock())
     return replace(planned, backup=made)
 
@@ -332,19 +332,34 @@ class _Import:
     def __init__(self, deps: Access, ledger: Ledger, source: Source, found: File, progress: Progress) -> None:
         self._deps, self._ledger, self._source, self._found, self._progress = deps, ledger, source, found, progress
         self._total = sum(len(each.lines) for each in found.conversations)
-        self._done = 0
+        self._done = self._seq = 0
         self.ids: dict[int, int] = {}
 
-    def import_conversation(self, conversation: Conversation) -> None:
+    def import_conversation(self, conversation: Conversation, *, whole: bool) -> None:
+        """Import one conversation. Raises BadRequest where other messages are in it."""
+        before = self._done
+        while True:
+            _present(self._deps, conversation, whole=whole)
+            try:
+                return self._import(conversation)
+            except Overtaken:  # another import of the same has written some of it, or a session of that name goes on
+                self._done = before
+
+    def _import(self, conversation: Conversation) -> None:
         deps = self._deps
         sessions = self._sessions(conversation)
         own = next(iter(sessions.values()))
+        self._seq = deps.store.last_seq(
+            own.conversation_id
+        )  # before it is read: what comes behind it meanwhile is seen
         here = _stored(deps, own)
         self.ids.update({line.old_id: row.store_id for row, line in zip(here, conversation.lines, strict=False)})
         self._done += min(len(here), len(conversation.lines))
         if conversation.cut is not None and not here:
             without = [self.ids[each] for each in conversation.without if each in self.ids]
             deps.sessions.fork_at(own.conversation_id, Cut(*conversation.cut), without)
+            placed = deps.store.last_seq(own.conversation_id)  # a branch without rows has just got its place
+            self._seq = self._seq if deps.store.has_rows(own.conversation_id) else placed
         first = 0 if conversation.fork_seq is None else conversation.fork_seq
         places = _Places(conversation.lines, first)
         rest = conversation.lines[len(here) :]
@@ -359,7 +374,7 @@ class _Import:
         rows = [_row(line, self.ids, deps.filters, places) for line in part]
         with deps.db.transaction():
             new = deps.store.append(
-                session.conversation_id, session.session_id, deps.store.last_seq(session.conversation_id), rows,
+                session.conversation_id, session.session_id, self._seq, rows,
                 source=part[0].source, now=deps.clock() if stored_at is None else stored_at,
             )  # fmt: skip
             self._ledger.note(
@@ -370,6 +385,7 @@ class _Import:
                 (store_id, line.repeats) for line, store_id in zip(part, new, strict=True) if line.repeats is not None
             ]
             self._ledger.mark([(copy, self.ids[original]) for copy, original in copies if original in self.ids])
+        self._seq += len(part)
         self._done += len(part)
         self._progress("storing", self._done, self._total)
 

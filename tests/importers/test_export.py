@@ -21,6 +21,9 @@ from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.recall.access import Access
 from hermes_lcm.records import Flag
+from hermes_lcm.session import Sessions
+from hermes_lcm.storage.files import silent
+from hermes_lcm.store import MessageStore
 
 AWKWARD = (
     "plain",
@@ -135,6 +138,35 @@ def test_importing_twice_is_importing_once(world: Home, tmp_path: Path) -> None:
 
     assert (first.present, first.added) == (0, len(AWKWARD))
     assert (second.present, second.added, second.backup) == (len(AWKWARD), 0, None)
+
+
+@pytest.mark.parametrize("kind", ["export", "transcript"])
+@pytest.mark.parametrize("at", ["open", "last_seq", "storing"])
+def test_two_imports_of_one_file_at_once_store_each_message_once(
+    at: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process does it while the first one is at it: before it reads what is there, then, and between its batches."""
+    monkeypatch.setattr(transcripts, "_BATCH", 30)
+    path = export.export(healthy(tmp_path / "here").deps(), None, "jsonl").path
+    if kind == "transcript":
+        path = tmp_path / "talk.jsonl"
+        path.write_text("".join(json.dumps({"role": "user", "content": f"words {n}"}) + "\n" for n in range(100)))
+    deps, other = elsewhere(tmp_path), elsewhere(tmp_path)
+    left = [other]
+
+    def meanwhile(what: str = "", *_: Any) -> None:
+        if left and what in ("", "storing"):
+            transcripts.take_in(left.pop(), path)
+
+    for of, name in ((Sessions, "open"), (MessageStore, "last_seq")):
+        if name == at:
+            real = getattr(of, name)
+            monkeypatch.setattr(of, name, lambda *args, real=real, **keys: (real(*args, **keys), meanwhile())[0])
+    transcripts.take_in(deps, path, meanwhile if at == "storing" else silent)
+    said = [row.stored_json["content"] for rows in deps.store.row_batches() for row in rows]
+
+    assert not left
+    assert said == [line.message["content"] for line in transcripts.read_file(path).conversations[0].lines]
 
 
 def test_a_dry_run_creates_nothing(world: Home, tmp_path: Path) -> None:
