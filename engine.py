@@ -549,9 +549,10 @@ class LCMEngine(ContextEngine):
         limit = self.threshold_tokens or config.threshold_tokens(self.context_length)
         keep_progress()
         seen = runtime.observe(self.session_id, messages)
+        found = seen is not None and self.look(*seen)
         retold, shown, sent = self._sent(seen, messages, current)
         runtime.calibration.measure(self.session_id, shown, self.pressure.estimate_of(sent))
-        if seen is not None and self.look(*seen):
+        if seen is not None and (self.look(*seen) or found):  # again: now it is known what goes out beside the list
             retold, _, sent = self._sent(seen, messages, current)
             if not force and self.pressure.calibrated(sent or 0, factor) < self._due(runtime):
                 return None

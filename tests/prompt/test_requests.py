@@ -560,6 +560,24 @@ def test_rounds_of_tools_behind_a_too_large_message_are_folded(make: Callable[..
     assert rough(host, host.sends(out)) < WINDOW
 
 
+def test_a_second_too_large_message_folds_nothing_that_fits(
+    make: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user hears of it, and what goes out beside the list is measured as before."""
+    said: list[str] = []
+    host = make()
+    monkeypatch.setattr("hermes_lcm.host.facts.tell", lambda _engine, line: said.append(line))
+    live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
+    begins(host, live, beside=20_000)
+    live.says("So.").append(typed("number 13 of many, ", "And why that?"))
+    before = len(live)
+    sent = begins(host, live, beside=20_000)
+    assert len(live) == before
+    assert rough(host, sent) + 20_000 < WINDOW
+    assert len(said) == 2
+    assert host.runtime.calibration.fixed("s") == pytest.approx(20_000, abs=100)
+
+
 def test_the_user_hears_once_that_a_message_is_too_large(
     make: Callable[..., Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
