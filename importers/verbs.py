@@ -257,14 +257,18 @@ def lossless_claw(
         lines.append(f"backup: {done.backup}")
     if not apply:
         lines.append(f"Dry run. {typed} backs up and does it.")
-    data = {
+    idle = not (taken.added or nodes.added)
+    return Answer("\n".join(lines), _lossless_claw_data(deps, done, applied=apply), idle=idle)
+
+
+def _lossless_claw_data(deps: Access, done: openclaw.ClawImport, *, applied: bool) -> dict[str, Any]:
+    return {
         "source": str(done.path), "target": str(deps.db.path), "import_id": done.import_id, "sessions": list(done.sessions),
-        "rows": taken.rows, "added": taken.added, "present": taken.present, "duplicates": taken.copies,
-        "summaries": nodes.added, "summaries_present": nodes.present, "applied": apply,
+        "rows": done.taken.rows, "added": done.taken.added, "present": done.taken.present, "duplicates": done.taken.copies,
+        "summaries": done.nodes.added, "summaries_present": done.nodes.present, "applied": applied,
         "files": done.files, "missing_files": list(done.missing_files), "suppressed": done.suppressed,
         "tables_left": list(done.unread), "backup": str(done.backup) if done.backup else None,
     }  # fmt: skip
-    return Answer("\n".join(lines), data, idle=not (taken.added or nodes.added))
 
 
 _NONE: dict[str, Any] = {
