@@ -235,10 +235,10 @@ def _summaries(sums: Mapping[str, Any]) -> str:
 
 def line(total: Mapping[str, Any], source: str) -> str:
     """The sums of a day for status."""
-    return (
-        f"${total['money']:.3f} for {counted(total['requests'], 'request')}, ${total['summary_money']:.3f} of it for "
-        f"{_summaries(total)} ({source} prices)"
-    )
+    said = f"${total['money']:.3f} for {counted(total['requests'], 'request')}"
+    if total["summaries"]:
+        said += f", ${total['summary_money']:.3f} of it for {_summaries(total)}"
+    return f"{said} ({'assumed prices; Hermes knows none' if source == 'stated' else f'{source} prices'})"
 
 
 def text(data: Mapping[str, Any]) -> str:
@@ -250,8 +250,9 @@ def text(data: Mapping[str, Any]) -> str:
         f"{row['day']}  {row['session'] or '(no session)'}: {counted(row['requests'], 'request')}, "
         f"{counted(row['compactions'], 'compaction')}, "
         f"{row['cached']:,} tokens from the cache, {row['uncached']:,} not from it, {row['written']:,} written; "
-        f"{_summaries(row)}; "
-        f"${row['money']:.3f} (${row['summary_money']:.3f} of it for summaries)"
+        + (f"{_summaries(row)}; " if row["summaries"] else "")
+        + f"${row['money']:.3f}"
+        + (f" (${row['summary_money']:.3f} of it for summaries)" if row["summaries"] else "")
         for row in data["days"]
     ]
     lines += [

@@ -148,3 +148,14 @@ def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: Wor
     assert "$3.000 for 2 requests" in said
     assert "4 summaries" in said
     assert "1 written for nothing (25%)" in said
+
+
+def test_where_no_summary_was_asked_for_none_is_counted(world: World) -> None:
+    """A first message tells of no summaries, and says that its prices are assumed."""
+    ledger = Costs(world.db)
+    ledger.note("s", requests=1, prompt=1_000)
+    ledger.save()
+    access = command.operator_access(world.runtime, world.session("s"), None)
+
+    assert "$0.003 for 1 request (assumed prices; Hermes knows none)" in command.run("status", access)
+    assert "summar" not in command.run("cost", access).splitlines()[0]
