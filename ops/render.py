@@ -83,12 +83,13 @@ _MODES = {
 
 # -- status --------------------------------------------------------------------------------------------
 def status_text(data: Mapping[str, Any]) -> str:
-    """The status in some thirty lines; everything is in the data."""
+    """The status on a screen, where all is well; everything is in the data."""
     lines = ["LCM status", *_archive(data)]
     if data["database"]["state"] != "empty" or data["agent_runs_here"]:
         lines += ["", "Session", *table(_session(data))]
     lines += ["", "Stored", *table(_store(data))]
-    lines += ["", "Settings that are not defaults", *(table(_changed(data)) or ["  none"])]
+    if changed := table(_changed(data)):
+        lines += ["", "Settings that are not defaults", *changed]
     lines += ["", "Plugin", *table(_plugin(data))]
     lines += [f"  {each}" for each in data["disabled_features"]]
     if data["refused_settings"]:

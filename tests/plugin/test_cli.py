@@ -23,6 +23,7 @@ from worlds.home import LOCKS_OUT, PAGE_BYTES, ROOT, WRITES, Holder, Home, corru
 
 from hermes_lcm import command
 from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, operator_access, run
+from hermes_lcm.ops import status
 from hermes_lcm.ops.doctor import clean
 from hermes_lcm.plugin import cli
 from hermes_lcm.storage import connection
@@ -217,6 +218,21 @@ def test_help_groups_the_verbs_with_their_meanings_under_each_other(
     assert {re.match(r"  \w+ +", line).end() for line in rows} == {14}  # type: ignore[union-attr]
     assert max(map(len, said.splitlines())) <= 80
     assert "s1" not in said
+
+
+def test_the_status_of_an_archive_that_is_well_fits_a_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 lines, also where both optional packages are missing; no heading has nothing below it."""
+    monkeypatch.setattr(status, "missing_packages", lambda: ["regex", "tiktoken"])
+    world = Home(tmp_path / "plain")
+    world.say("hello", "hi")
+    call(world, "status")
+    said = shown_by(capsys)
+
+    assert "regex" in said
+    assert len(said.splitlines()) <= 24, said
+    assert "none\n" not in said
 
 
 def test_what_somebody_said_is_not_reworded(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
