@@ -16,7 +16,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import BadRequest, Overtaken
+from ..errors import BadRequest, Exchanged, Overtaken
 from ..ops import backup
 from ..ops.render import counted, moment
 from ..records import Flag, Stored
@@ -342,6 +342,8 @@ class _Import:
             _present(self._deps, conversation, whole=whole)
             try:
                 return self._import(conversation)
+            except Exchanged:  # the source is noted in the other file
+                raise
             except Overtaken:  # another import of the same has written some of it, or a session of that name goes on
                 self._done = before
 
