@@ -444,7 +444,7 @@ class LCMEngine(ContextEngine):
             session = runtime.session(self.session_id)
             seen = runtime.observe(self.session_id, conversation_messages, thorough=False)
             return runtime.rewrites.request(session, request_messages, seen, selected=True)
-        return None
+        return runtime.rewrites.typed(self.session_id, request_messages)
 
     def changed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """Requests are to show something else of this list from now on."""

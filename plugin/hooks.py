@@ -126,14 +126,17 @@ def pre_api_request(
             engine.sending = len(seen.messages), watched.saving if watched is not None else 0
 
 
-def rewritten(runtime: Runtime, session_id: str, request: Any, api_mode: str) -> dict[str, Any] | None:
-    """The request that hosts with middleware send instead of ``request``."""
+def rewritten(
+    runtime: Runtime, session_id: str, request: Any, api_mode: str, *, typed: bool = False
+) -> dict[str, Any] | None:
+    """The request that hosts with middleware send instead of ``request``. ``typed``: without a look at what is stored."""
     if session_id not in runtime.rewrites.states or api_mode not in CHAT or not isinstance(request, Mapping):
         return None
     wire = request.get("messages")
     if not isinstance(wire, list) or not all(isinstance(message, Mapping) for message in wire):
         return None
-    out = runtime.rewrites.request(runtime.session(session_id), wire)
+    rewrites = runtime.rewrites
+    out = rewrites.typed(session_id, wire) if typed else rewrites.request(runtime.session(session_id), wire)
     return {"request": {**request, "messages": out}} if out is not None else None
 
 
@@ -156,7 +159,13 @@ def llm_request(request: Any = None, session_id: str = "", api_mode: str = "", *
     def rewrite(runtime: Runtime) -> None:
         out.append(rewritten(runtime, session_id, request, api_mode or ""))
 
+    @_survives(INGEST)
+    def rewrite_typed(runtime: Runtime) -> None:
+        out.append(rewritten(runtime, session_id, request, api_mode or "", typed=True))
+
     rewrite()
+    if not out:  # nothing can be read
+        rewrite_typed()
     return out[0] if out else None
 
 

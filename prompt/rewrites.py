@@ -112,7 +112,7 @@ class RequestRewrites:
         state = self.states.get(session.session_id)
         known = seen or self._ingest.last_seen(session.session_id)
         if state is None or known is None:
-            return None
+            return self.typed(session.session_id, wire)
         messages, transcript = known
         wanted = self.replacements(session, messages, transcript)
         if not wanted:
@@ -122,6 +122,11 @@ class RequestRewrites:
         state.saving = self.saving(messages, applied)
         state.selected = selected and bool(applied)
         return state.done.messages
+
+    def typed(self, session_id: str, wire: Messages) -> list[dict[str, Any]] | None:
+        """The request where the list is not known, or nothing can be read: only what somebody typed is shown otherwise."""
+        found = [source.by_words(session_id, wire) for source in self._sources if isinstance(source, Oversized)]
+        return next(filter(None, found), None)
 
     def saving(self, messages: Messages, wanted: Sequence[Replacement]) -> int:
         """Tokens by which the replacements make a request smaller, as the host estimates."""
@@ -531,7 +536,15 @@ class Oversized:
             name = _named(entry)
             if text := room.stubs.get(name) or self._stub(message, entry.ids, room, known.get(name, "")):
                 out[n] = room.stubs[name] = text
+                room.said[name] = message
         return out
+
+    def by_words(self, session_id: str, wire: Messages) -> list[dict[str, Any]] | None:
+        """A request of the session with the stubs, without a look at list or store; None where none is in it."""
+        room = self._rooms.get(session_id)
+        said = list(room.said.items()) if room is not None else []
+        texts = [Retold(n, room.stubs[name]) for n, (name, _) in enumerate(said)] if room is not None else []
+        return by_words([message for _, message in said], wire, texts)
 
     def _stub(self, message: Message, ids: Sequence[int], room: Room, known: str) -> str:
         """Stub of a message, or of several that the host joined (the address is that of the largest); "" where it fits."""
@@ -581,11 +594,12 @@ def _named(entry: Entry) -> Name:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Room of one typed message in the requests of a session, in the host's estimate; stubs of those that exceed it."""
+    """Room of one typed message in the requests of a session, in the host's estimate; those that exceed it, and their stubs."""
 
     most_tokens: int
     factor: float
     stubs: dict[Name, str] = field(default_factory=dict)
+    said: dict[Name, Message] = field(default_factory=dict)
 
 
 def text_of(store: MessageStore, message: Mapping[str, Any], store_id: int) -> str:

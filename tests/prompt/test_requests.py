@@ -536,14 +536,23 @@ def test_a_too_large_text_that_the_host_takes_for_a_small_one(make: Callable[...
     assert len(begins(host, live)[-1]["content"]) < 60_000
 
 
-def test_a_too_large_message_is_shown_in_part_while_another_file_stands_in(make: Callable[..., Host]) -> None:
+GONE: dict[str, Callable[[Path], object]] = {
+    "damaged": lambda path: path.write_bytes(b"no database" * 1000),
+    "removed": lambda path: [each.unlink() for each in path.parent.glob("lcm.db*")],
+    "a folder": lambda path: [[each.unlink() for each in path.parent.glob("lcm.db*")], path.mkdir()],
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_a_too_large_message_is_shown_in_part_while_another_file_stands_in(make: Callable[..., Host], how: str) -> None:
     """Rows have other numbers there."""
     host = make()
     live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
-    host.turn(live)
-    host.runtime.db.path.write_bytes(b"no database" * 1000)
-    for name in ("c1", "c2"):
+    begins(host, live)
+    GONE[how](host.runtime.db.path)
+    for name in ("c1", "c2", "c3"):
         live.calls(name).results(name)
+        host.engine.should_compress(rough(host, live))
         assert rough(host, host.sends(live)) < WINDOW
 
 
