@@ -456,11 +456,14 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
 
 
 def triggers(path: Path) -> tuple[str, ...]:
-    """Triggers in a file of ours, which never has any; none where it cannot be read."""
+    """Triggers in a file of ours, which never has any; none where it cannot be read.
+
+    SQLite looks, also for whose it is: a descriptor of our own would drop the locks of this process when it is closed.
+    """
     try:
-        if not header(path).ours:
-            return ()
         with reading(path) as connection:
+            if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
+                return ()
             return tuple(row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
     except StoreError:
         return ()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import zlib
 from contextlib import closing
 from pathlib import Path
@@ -295,6 +297,18 @@ def test_what_cannot_be_read_at_all_is_left_as_it_is(state: Any, tmp_path: Path)
     assert "backup" in refused.value.remedy
     assert world.path.read_bytes() == before
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".lcm")]
+
+
+def test_a_look_for_damage_keeps_the_locks_of_the_running_agent(tmp_path: Path) -> None:
+    """A descriptor that is closed drops them: then the next process that leaves removes the log under the agent."""
+    world = healthy(tmp_path)
+    log = world.path.with_name(f"{world.path.name}-wal")
+    world.runtime.db.open()
+    assert repair.diagnose(world.deps()).well
+    other = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT count(*) FROM messages').fetchone()"
+    subprocess.run([sys.executable, "-c", other, world.path], check=True)
+
+    assert log.exists()
 
 
 @pytest.mark.parametrize("state", [newer, foreign], ids=["newer", "foreign"])
