@@ -437,6 +437,7 @@ def as_sent(message: Message) -> dict[str, Any]:
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
 _SESSIONS: Final = 200
 _SHOWN_OF_OVERSIZED: Final = 0.1  # of what one message may take; the model reads on with a tool
+_FITS_AGAIN: Final = 0.85  # of that: estimates waver, and each change of what is shown costs the provider's cache
 
 
 class Superseded:
@@ -554,7 +555,7 @@ class Oversized:
             return ""  # no estimate makes more than a token of a character, and pictures have no beginning and end
         heads = self._store.heads_of(ids)
         size = max(self._rough([sent]), int(sum(head.tokens for head in heads.values()) / room.factor))
-        if size <= most:
+        if size <= (most * _FITS_AGAIN if known else most):
             return ""
         if known and self._rough([as_shown(message, known)]) <= 2 * _SHOWN_OF_OVERSIZED * most:
             return known

@@ -391,6 +391,17 @@ def test_a_model_with_more_room_gets_the_typed_message_whole(make: Callable[...,
     assert host.sends(live)[-1]["content"] == live[-1]["content"]
 
 
+def test_a_little_more_room_changes_nothing_of_what_is_shown(make: Callable[..., Host]) -> None:
+    """Estimates waver from request to request; a model with much more room gets the message whole (above)."""
+    host = make()
+    live = Chat([*chat().turns(2), {"role": "user", "content": "number 12 of many, " * (4 * 86_000 // 19)}])
+    host.turn(live)
+    shown = host.sends(live)[-1]
+    host.engine.update_model("m", 103_000, api_mode=host.api_mode)
+    host.turn(live)
+    assert host.sends(live)[-1] == shown != live[-1]
+
+
 def test_a_compaction_counts_a_too_large_message_as_it_is_sent(make: Callable[..., Host]) -> None:
     """What it folds frees room for the rest of the prompt; the list that it gives back has the message whole."""
     host = make()
