@@ -482,6 +482,7 @@ class Runtime:
             if stored is not None and facts is not None and (facts.owner is None or not stored.unclaimed):
                 del self._pending[session_id]
         self.ingest.ended(session_id)
+        self.oversized.forget(session_id)
 
     def _open(self, session_id: str) -> Session:
         facts = self._pending.get(session_id) or Pending()

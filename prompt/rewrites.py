@@ -436,6 +436,7 @@ def as_sent(message: Message) -> dict[str, Any]:
 # worth that. At a compaction the prefix is new anyway; there ``compress`` stubs what it finds.
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
 _SESSIONS: Final = 200
+_ROOMS: Final = 50  # sessions whose large messages are held
 _SHOWN_OF_OVERSIZED: Final = 0.1  # of what one message may take; the model reads on with a tool
 _FITS_AGAIN: Final = 0.85  # of that: estimates waver, and each change of what is shown costs the provider's cache
 
@@ -522,7 +523,7 @@ class Oversized:
             self._rooms.pop(session_id, None)
             if places:
                 self._rooms[session_id] = room
-            while len(self._rooms) > _SESSIONS:
+            while len(self._rooms) > _ROOMS:
                 self._rooms.pop(next(iter(self._rooms)))
         return {n for n in places if _named(transcript.entries[n]) not in known}
 
@@ -568,6 +569,11 @@ class Oversized:
             f"request may be. All of it: lcm_expand(store_id={store_id}) ...]"
         )
         return f"{head}\n{note}\n{tail}"
+
+    def forget(self, session_id: str) -> None:
+        """Let go of a session's messages; the next look finds them again."""
+        with self._lock:
+            self._rooms.pop(session_id, None)
 
     def waits(self, session: Session) -> bool:
         """Is there any?"""

@@ -608,7 +608,24 @@ def test_the_user_hears_once_that_a_message_is_too_large(
     live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
     begins(host, live)
     begins(host, live.says("So.").user("next"))
-    host.runtime.oversized._rooms.clear()
+    host.runtime.let_go("s")
     sent = begins(host, live.says("So.").user("and then?"))
     assert rough(host, sent) < WINDOW
     assert [line for line in said if "more than the model's window holds" in line] == said[:1]
+
+
+@pytest.mark.parametrize("how", ["sound", *GONE])
+def test_hosts_that_select_context_show_a_too_large_message_in_part(make: Callable[..., Host], how: str) -> None:
+    """They measure what they send; also without a store."""
+    host = make(kind=newer())
+    live = Chat([*chat().turns(2), typed("number 12 of many, ", "Why?")])
+    host.turn(live)
+    GONE.get(how, str)(host.runtime.db.path)
+    for name in ("c1", "c2"):
+        live.calls(name).results(name)
+        wire = [dict(SYSTEM), *map(dict, live)]
+        sent = host.engine.select_context(wire, conversation_messages=[dict(message) for message in live])
+        assert rough(host, sent) < WINDOW
+        assert host.engine.should_compress(rough(host, sent)) is False
+        host.engine.update_from_response({"prompt_tokens": rough(host, sent)})
+    assert host.engine.should_compress(rough(host, live)) is False
