@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...errors import NotFound
+from ...errors import BadRequest, NotFound
 from ...records import Flag
 from ...storage.meta import Meta
 from ..answers import Answer, Verb, Words, at_most
@@ -64,6 +64,9 @@ def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
             raise NotFound(f"nothing is stored under {name}")
         if not dry:
             deps.store.flag([number], **({"remove": Flag.PINNED} if undo else {"add": Flag.PINNED}))
+        # Asked last: what is pinned now stays, so a purge that is on its way came before.
+        if not undo and deps.store.heads_of([number])[number].flags & Flag.PURGED:
+            raise BadRequest(f"{name} was purged: nothing is left of it that could be kept")
     elif deps.sessions.find(name) is None and not undo:
         raise NotFound(f"nothing is stored under a session {name!r}; a message is named like msg_12")
     elif undo and not dry:

@@ -166,6 +166,27 @@ def test_what_is_pinned_while_a_purge_removes_stays(tmp_path, name):
     assert ("message 69" in home.runtime.dag.nodes([node])[0].text) == (name == "msg_70")
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["purged long ago", "purged just now"])
+def test_who_pins_what_was_purged_hears_that_it_is_gone(world, monkeypatch, before):
+    """Also where the purge overtakes the pin."""
+    flag = world.runtime.store.flag
+
+    def late(*args, **keys):
+        purged()
+        flag(*args, **keys)
+
+    def purged():
+        monkeypatch.undo()
+        assert ask(world, "purge messages msg_4 apply").code == OK
+
+    if before:
+        purged()
+    else:
+        monkeypatch.setattr(world.runtime.store, "flag", late)
+    said = ask(world, "pin msg_4")
+    assert (said.code, "nothing is left of it" in said.text) == (REFUSED, True)
+
+
 def test_other_messages_that_repeat_it_are_named(world):
     """A certificate that finds the words elsewhere is no clean one."""
     world.say(*(f"more {n}" for n in range(4)), f"as I said, {SECRET}, remember", session="s2")
