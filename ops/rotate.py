@@ -40,13 +40,13 @@ def preview(deps: Access) -> Rotated:
     """Preview of a rotation of the session typed in. Changes nothing."""
     session = _rotatable(deps)
     if Orders(deps.db).rotation(session.session_id) is not None:
-        return Rotated("noop", "a rotation is ordered already; it happens at the next message")
+        return Rotated("noop", "Nothing to do: a rotation is ordered already; it happens at the next message.")
     count = deps.config.fresh_tail_count
     leaving = _outside_the_tail(deps, session, count)
     if leaving <= 0:
-        return Rotated("noop", f"everything before the newest {count} messages has left the prompt already")
+        return Rotated("noop", f"Nothing to do: the prompt holds no message before the newest {count}.")
     return Rotated(
-        "preview", "everything before the newest messages would leave the prompt at the next message", leaving, count
+        "preview", "Everything before the newest messages would leave the prompt at the next message.", leaving, count
     )
 
 
@@ -61,7 +61,7 @@ def apply(deps: Access, progress: Progress = silent) -> Rotated:
     Orders(deps.db).rotate(Rotation(session.session_id, last, deps.clock()))
     return Rotated(
         "ordered",
-        "everything before the newest messages leaves the prompt at the next message",
+        "Everything before the newest messages leaves the prompt at the next message.",
         plan.leaving,
         plan.tail,
         made.path,
@@ -102,11 +102,11 @@ def _outside_the_tail(deps: Access, session: Session, count: int) -> int:
 
 def _rotate(deps: Access, words: Words) -> Answer:
     done = apply(deps, words.progress) if words.apply else preview(deps)
-    lines = [f"status: {done.status}", done.reason]
+    lines = [done.reason]
     if done.status != "noop":
         lines.append(
-            f"out of the prompt: about {counted(done.leaving, 'message')}; at most {done.tail} stay; "
-            "none is deleted, no model is asked"
+            f"Out of the prompt: about {counted(done.leaving, 'message')}; at most {done.tail} stay; "
+            "none is deleted, no model is asked."
         )
     if done.backup:
         lines.append(f"backup: {done.backup}")

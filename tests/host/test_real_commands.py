@@ -65,7 +65,7 @@ def test_a_terminals_commands_are_about_its_session(tmp_path: Path) -> None:
     assert first not in after
     assert "2 of this session, 4 in all" in after
     assert first in covered
-    assert "status: noop" in rotate
+    assert "Nothing to do" in rotate
     assert "/lcm help" in wrong
 
 
@@ -89,8 +89,8 @@ def test_a_rotation_takes_effect_at_the_next_turn(tmp_path: Path) -> None:
     prompts = [request.tokens for request in model.of_kind("chat")]
     assert "Dry run. `/lcm rotate apply`" in dry
     assert not made_by_looking
-    assert "status: ordered" in ordered
-    assert "status: noop" in again
+    assert "leaves the prompt at the next message" in ordered
+    assert "Nothing to do" in again
     assert [path.name for path in backups.glob("*.sqlite3")] == ["lcm-rotate-latest.sqlite3"]
     assert compactions == 1
     assert any(after < before * 0.7 for before, after in pairwise(prompts))

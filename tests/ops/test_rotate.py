@@ -63,4 +63,14 @@ def test_a_session_that_is_let_in_again_may_be_rotated(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
 
     assert "s1 is ignored" in refused.text
-    assert "status: preview" in run("rotate", home.deps(trusted=True))
+    assert "would leave the prompt" in run("rotate", home.deps(trusted=True))
+
+
+def test_a_short_session_has_nothing_to_rotate(tmp_path: Path) -> None:
+    """In words: nothing left its prompt, there is only little in it."""
+    home = Home(tmp_path / "home")
+    home.say("hello", "hi")
+
+    said = "Nothing to do: the prompt holds no message before the newest 64."
+    assert answer("rotate", home.deps(trusted=True)).text == said
+    assert answer("rotate apply", home.deps(trusted=True)).text == said
