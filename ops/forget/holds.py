@@ -60,8 +60,11 @@ def _pin(deps: Access, words: Words) -> Answer:
 def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
     if name.lower().startswith("msg_"):
         _, number = parsed(name)
-        if not deps.store.heads_of([number]):
+        head = deps.store.heads_of([number]).get(number)
+        if head is None:
             raise NotFound(f"nothing is stored under {name}")
+        if head.flags & Flag.PURGED and not undo:
+            raise BadRequest(f"{name} was purged: there is nothing to keep")
         if not dry:
             deps.store.flag([number], **({"remove": Flag.PINNED} if undo else {"add": Flag.PINNED}))
         # Asked last: what is pinned now stays, so a purge that is on its way came before.

@@ -434,3 +434,13 @@ def test_what_lies_in_a_damaged_block_goes_and_breaks_nothing(world):
     assert done.code == OK, done.text
     assert home.runtime.db.query(f"SELECT store_id FROM messages WHERE flags & {Flag.PURGED}") == [(4,)]
     assert home.runtime.store.legible([4, 5, 6])[1] == [5]
+
+
+def test_a_pin_of_what_was_purged_says_that_nothing_is_left(world):
+    """It was told that the message is kept from now on."""
+    ask(world, "purge messages msg_4 apply")
+    refused = ask(world, "pin msg_4")
+
+    assert (refused.code, refused.text) == (REFUSED, "Not done: msg_4 was purged: there is nothing to keep")
+    assert ask(world, "pin").data["messages"] == []
+    assert ask(world, "pin msg_4 undo").code == OK
