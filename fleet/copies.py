@@ -125,7 +125,7 @@ def _listed(server: Connection[tuple[Any, ...]]) -> list[Copy]:
 
 def _drop(objects: Objects, server: Connection[tuple[Any, ...]], copies: list[Copy]) -> None:
     for each in copies:
-        server.execute("DELETE FROM lcm.backups WHERE object = %s", (each.object,))
+        server.execute("SELECT lcm.drop_copy(%s)", (each.object,))
         objects.remove(each.object)
 
 

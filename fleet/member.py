@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest, FleetError, FleetUnavailable
 from ..ops.forget import holds, purge
+from ..session import alone
 from ..storage.connection import Database
 from ..storage.meta import Health, Meta
 from ..store import MessageStore
@@ -32,6 +33,8 @@ TOPIC: Final = "fleet"
 _CONFLICTS: Final = "fleet conflicts"
 _UNREADABLE: Final = "fleet unreadable"
 _HELD: Final = "fleet held"
+_REFUSED: Final = "fleet refused"
+_NOT_TAKEN: Final = "fleet not taken"  # in ``meta``, too: conversations, and why
 _SESSIONS_HELD: Final = "fleet held"  # in ``meta``: those that the server knows of
 _SAMPLE: Final = 2_000
 #: Messages that a search on the server names, and conversations that one search here fetches.
@@ -44,6 +47,9 @@ _HOLD_SESSIONS: Final = """
 INSERT INTO lcm.holds(conversation, owner, session_id, id)
 SELECT conversation, owner, session_id, 0 FROM lcm.sessions WHERE session_id = ANY(%s) ON CONFLICT DO NOTHING
 """
+_OWNERS: Final = (
+    "SELECT c.nonce, p.name FROM lcm.conversations c JOIN lcm.principals p USING(owner) WHERE c.nonce = ANY(%s)"
+)
 _LEASE: Final = """
 INSERT INTO lcm.leases(conversation, owner, until) VALUES (%s, %s, now() + make_interval(secs => %s))
 ON CONFLICT(conversation) DO UPDATE SET role = session_user, until = excluded.until
@@ -158,9 +164,7 @@ class Member:
             return
         with connection.transaction():
             gone = [name for name in before if name not in now]
-            connection.execute(
-                "DELETE FROM lcm.holds WHERE role = session_user AND id = 0 AND session_id = ANY(%s)", (gone,)
-            )
+            connection.execute("SELECT lcm.let_go('{}', %s)", (gone,))
             connection.execute(_HOLD_SESSIONS, (now,))
         meta.note(_SESSIONS_HELD, now)
 
@@ -177,6 +181,11 @@ class Member:
                 _HELD, f"{len(out.held)} messages were emptied here, and other hosts hold them: the fleet keeps them",
                 severity="warning", remedy="see there what `hermes lcm pin` shows",
             )  # fmt: skip
+        some = f"{len(out.refused)} conversation(s) as somebody else's: {', '.join(out.refused[:3])}"
+        self._health.tell(
+            _REFUSED, f"the fleet's server has {some}" if out.refused else "", severity="warning",
+            remedy="the messages are safe here, and wait; the server's operator can see who took the name",
+        )  # fmt: skip
         if out.unreadable:
             self._health.degraded(
                 _UNREADABLE, f"{len(out.unreadable)} messages cannot be read, so the fleet lacks them", severity="warning",
@@ -187,7 +196,21 @@ class Member:
         """Fetch what others wrote: of one session, or all that changed in conversations known here or in so many days."""
         with self.joined() as (connection, state):
             puller = self._puller(connection, state)
-            return puller.session(session_id) if session_id else puller.changes(days)
+            out = puller.session(session_id) if session_id else puller.changes(days)
+        self._tell_refused(out)
+        return out
+
+    def _tell_refused(self, out: Pulled) -> None:
+        meta = Meta(self._deps().db)
+        if out.refused == (meta.value(_NOT_TAKEN) or {}):
+            return
+        meta.note(_NOT_TAKEN, out.refused)
+        first = next((f"{nonce}: {why}" for nonce, why in out.refused.items()), "")
+        self._health.tell(
+            _NOT_TAKEN, f"{len(out.refused)} conversation(s) of the fleet cannot be taken in here; {first}" if first else "",
+            severity="warning", remedy="see which host wrote it, and shut out a role that may be stolen (docs/fleet.md); "
+            "`hermes lcm fleet pull SESSION` tries again",
+        )  # fmt: skip
 
     def elsewhere(
         self, terms: Sequence[str], principal: str | None, *, silence_s: float, fetch_s: float
@@ -218,6 +241,7 @@ class Member:
                 while left and came < _CONVERSATIONS and (not came or time.monotonic() < end):
                     puller.conversation(left.pop(0))
                     came += 1
+            self._tell_refused(puller.out)
         return came, len(left)
 
     def lease(self, conversation_id: int, seconds: float) -> bool:
@@ -242,25 +266,25 @@ class Member:
 
     def release(self, conversation_id: int) -> None:
         """Give a claim back; one that cannot be given back ends by itself."""
-        sql = (
-            "DELETE FROM lcm.leases l USING lcm.conversations c WHERE l.conversation = c.conversation "
-            "AND c.nonce = %s AND l.role = session_user"
-        )
         nonce = self._deps().db.query_one(
             "SELECT nonce FROM conversations WHERE conversation_id = ?", (conversation_id,)
         )
         with suppress(FleetError):
             if nonce and time.monotonic() >= self._alone_until:
                 with self.server.session(wait_s=_LEASE_WAIT_S) as cursor:
-                    cursor.execute(sql, (nonce[0],))
+                    cursor.execute("SELECT lcm.release(%s)", (nonce[0],))
 
     def _puller(self, connection: Connection[tuple[Any, ...]], state: State) -> Puller:
         return Puller(
-            self._deps(), self._outbox, state, connection, lambda: _new_block(connection, state.file), self._seen
-        )
+            self._deps(), self._outbox, state, connection, lambda: _new_block(connection, state.file), self._seen,
+            Meta(self._deps().db).value(_NOT_TAKEN) or {},
+        )  # fmt: skip
 
     def verify(self, between: Callable[[], object] = lambda: None) -> Verified:
-        """Every message, summary and prompt of here against the server's, by number and digest. What it lacks is noted again."""
+        """Every message, summary and prompt of here against the server's, by number and digest, and whose conversations are.
+
+        What the server lacks is noted again.
+        """
         out = Verified(waiting=self._outbox.rows_behind())
         deps = self._deps()
         with self.joined() as (connection, state):
@@ -284,6 +308,10 @@ class Member:
                     out.different += [
                         f"{kind} {number}" for number, mine in here.items() if number in there and there[number] != mine
                     ]
+            owners = dict(deps.db.query("SELECT nonce, principal FROM conversations"))
+            for nonce, name in connection.execute(_OWNERS, (list(owners),)).fetchall():
+                if name != owners[nonce] and not any(each.startswith(alone("")) for each in (name, owners[nonce])):
+                    out.different.append(f"conversation {nonce}, {name}'s there and {owners[nonce]}'s here")
         return out
 
     def status(self) -> dict[str, Any]:

@@ -177,9 +177,11 @@ class Outbox:
             self._db.executemany(_NOTE, [(kind, number) for number in numbers])
 
     # -- taking and giving --------------------------------------------------------------------------------
-    def oldest_entries(self, most: int) -> list[Entry]:
-        """The oldest entries, left where they are."""
-        rows = self._db.query("SELECT n, kind, id, fresh FROM fleet_outbox ORDER BY n LIMIT ?", (most,))
+    def oldest_entries(self, most: int, after: int = 0) -> list[Entry]:
+        """The oldest entries behind one of them, left where they are."""
+        rows = self._db.query(
+            "SELECT n, kind, id, fresh FROM fleet_outbox WHERE n > ? ORDER BY n LIMIT ?", (after, most)
+        )
         return [Entry(n, kind, number, bool(fresh)) for n, kind, number, fresh in rows]
 
     def done(self, entries: Sequence[Entry], confirmed: State) -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..archive.ranges import ARCHIVED, Archive
+from ..errors import FleetError, FleetUnavailable, StoreBusy, StoreError, StoreFull, StoreReadOnly, worded
 from ..importers.adopt import parts_on
-from ..importers.merge import merge
+from ..importers.merge import Merged, merge
+from ..session import alone
 from ..storage.connection import Database
 from .objects import fetched, objects_of
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
@@ -42,11 +44,12 @@ _INHERITS: Final = "inherits:{}"
 
 @dataclass(slots=True)
 class Pulled:
-    """Counts of one call."""
+    """Counts of one call. ``refused``: names of conversations that cannot be taken in, and why, of earlier calls too."""
 
     conversations: int = 0
     messages: int = 0
     nodes: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 class Puller:
@@ -60,10 +63,11 @@ class Puller:
         connection: Connection[tuple[Any, ...]],
         new_block: Callable[[], int],
         seen: Seen,
+        refused: dict[str, str],
     ) -> None:
         self._deps, self._outbox, self.state, self._server = deps, outbox, state, connection
         self._new_block, self._seen = new_block, seen
-        self.out = Pulled()
+        self.out = Pulled(refused=refused)
 
     def changes(self, days: int) -> Pulled:
         """Rows that others wrote since the last call, in conversations that are known here or changed in so many days."""
@@ -86,33 +90,68 @@ class Puller:
         return self.out
 
     def conversation(self, nonce: str) -> None:
-        """One conversation and those that it rests on."""
+        """One conversation and those that it rests on. What cannot be taken in is told, and holds back no other."""
         with self._server.transaction():
             self._server.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             chain = self._chain(nonce)
             keys = [row[0] for row in chain]
             tables = {table: self._rows(sql, keys) for table, sql in _TABLES.items()}
-        objects = objects_of(self._deps.config.fleet_objects)
         if not self._lacks(tables, keys):
             return
+        greatest = max((row[1] for kind in NUMBERED for row in tables[kind]), default=0) // BLOCK
+        if greatest > self.state.blocks[-1]:  # SQLite counts on from it: that must be one of this database's own
+            self.state = self._outbox.take_block(self.state, self._new_block())
+        try:
+            if greatest > self.state.blocks[-1]:
+                raise FleetError("it has numbers that the server never gave")
+            self._refuse_of_others(chain, tables["sessions"])
+            done = self._take(chain, tables)
+        except (FleetUnavailable, StoreError):
+            raise
+        except Exception as exc:  # noqa: BLE001 - rows are as another host wrote them, or who stole its role
+            self.out.refused[nonce] = worded(exc)
+            return
+        self.out.refused.pop(nonce, None)
+        self.out.conversations += 1
+        self.out.messages += done.messages
+        self.out.nodes += done.nodes
+
+    def _take(self, chain: Sequence[tuple[Any, ...]], tables: dict[str, list[tuple[Any, ...]]]) -> Merged:
+        objects = objects_of(self._deps.config.fleet_objects)
         tables["messages"] = [(*row[:16], fetched(objects, row[16])) for row in tables["messages"]]
-        self._make_room(tables)
         with tempfile.TemporaryDirectory(prefix="lcm-pull-") as folder:
             other = Database(Path(folder) / "pulled.db")
             try:
                 there = parts_on(self._deps, other)
-                self._write(other, chain, tables)
+                try:
+                    self._write(other, chain, tables)
+                except (StoreBusy, StoreFull, StoreReadOnly):
+                    raise
+                except StoreError as exc:
+                    raise FleetError(f"it has rows that no host writes: {worded(exc)}") from exc
                 with self._deps.db.steady():
                     done = merge(self._deps, there)
             finally:
                 other.close()
         for kind in NUMBERED:
-            self._outbox.drop_fresh(kind, (self.state.to_here(kind, row[1]) for row in tables[kind]))
+            of_others = (row[1] for row in tables[kind] if not self.state.is_own(row[1]))
+            self._outbox.drop_fresh(kind, (self.state.to_here(kind, number) for number in of_others))
         self._archives(tables["archives"])
         self._outbox.recount()
-        self.out.conversations += 1
-        self.out.messages += done.messages
-        self.out.nodes += done.nodes
+        return done
+
+    def _refuse_of_others(self, chain: Sequence[tuple[Any, ...]], sessions: Sequence[tuple[Any, ...]]) -> None:
+        """Raise FleetError where rows of one person would join a conversation of another, by its name or by a session's."""
+        mine = self._deps.sessions
+        for key, nonce, principal, *_ in chain:
+            same = mine.nonce_owner(nonce)
+            found = [mine.find(row[1]) for row in sessions if row[0] == key]
+            for each in filter(None, [*(mine.of_conversation(same) if same is not None else ()), *found]):
+                unclaimed = principal.startswith(alone("")) or (each.unclaimed and each.conversation_id == same)
+                if each.principal != principal and not unclaimed:
+                    raise FleetError(
+                        f"it is {principal}'s on the server, and {each.session_id} is {each.principal}'s here"
+                    )
 
     def _one(self, sql: str) -> Any:
         row = self._server.execute(sql).fetchone()
@@ -131,7 +170,7 @@ class Puller:
             keys = [row[0] for row in found.values()]
             carried = self._rows(
                 "SELECT DISTINCT c.nonce FROM lcm.carried k JOIN lcm.nodes n USING(id) JOIN lcm.conversations c "
-                "ON c.conversation = n.conversation WHERE k.conversation = ANY(%s)",
+                "ON c.conversation = n.conversation WHERE k.conversation = ANY(%s) AND n.owner = k.owner",
                 keys,
             )
             wanted = {row[3] for row in found.values() if row[3]} | {row[0] for row in carried}
@@ -148,12 +187,6 @@ class Puller:
         handles = [row[1] for row in tables["archives"] if row[12] == ARCHIVED]
         sql = "SELECT count(DISTINCT handle) FROM archives WHERE handle IN (SELECT value FROM json_each(?))"
         return bool(keys) and int(self._deps.db.query(sql, (json.dumps(handles),))[0][0]) < len(set(handles))
-
-    def _make_room(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
-        """SQLite counts on from the greatest number that a table ever had: it must be one of this database's own."""
-        greatest = max((row[1] for kind in NUMBERED for row in tables[kind]), default=0)
-        if greatest // BLOCK > self.state.blocks[-1]:
-            self.state = self._outbox.take_block(self.state, self._new_block())
 
     # -- the file that is merged -----------------------------------------------------------------------------
     def _write(
@@ -179,12 +212,13 @@ class Puller:
             _insert(other, "messages", _OF_MESSAGES, _numbered_by_place([
                 (here("messages", row[1]), homes[row[0]], keys[homes[row[0]], row[2]], *row[3:15],
                  None if row[15] is None else here("messages", row[15]), row[16]) for row in tables["messages"]]))  # fmt: skip
-            self._write_nodes(other, homes, tables["nodes"])
+            first = self._write_nodes(other, homes, tables["nodes"])
             _insert(other, "assemblies", _OF_ASSEMBLIES, [
-                (here("assemblies", row[1]), homes[row[0]], row[2], json.dumps([here("nodes", n) for n in row[3]]),
+                (here("assemblies", row[1]), homes[row[0]], row[2],
+                 json.dumps(list(dict.fromkeys(here("nodes", first.get(n, n)) for n in row[3]))),
                  json.dumps([here("messages", n) for n in row[4]]), *row[5:]) for row in tables["assemblies"]])  # fmt: skip
             _insert(other, "carried", "conversation_id node_id", [
-                (homes[row[0]], here("nodes", row[1])) for row in tables["carried"]])  # fmt: skip
+                *{(homes[row[0]], here("nodes", first.get(row[1], row[1]))) for row in tables["carried"]}])  # fmt: skip
 
     def _inherits(self, text: str, by_nonce: dict[str, int]) -> str:
         known = json.loads(text)
@@ -196,20 +230,25 @@ class Puller:
         }
         return json.dumps({**cuts, **gone})
 
-    def _write_nodes(self, other: Database, homes: dict[int, int], rows: Sequence[tuple[Any, ...]]) -> None:
-        here = self.state.to_here
-        first, last = rows and min(row[1] for row in rows), rows and max(row[1] for row in rows)
+    def _write_nodes(self, other: Database, homes: dict[int, int], rows: Sequence[tuple[Any, ...]]) -> dict[int, int]:
+        """Write summaries. Of those that several hosts made of the same the first counts: the others' numbers to its."""
+        here, firsts = self.state.to_here, dict[tuple[Any, ...], int]()
+        first = {row[1]: firsts.setdefault((row[0], row[8], row[3]), row[1]) for row in rows}
+        rows = [row for row in rows if first[row[1]] == row[1]]
+        low, high = rows and min(row[1] for row in rows), rows and max(row[1] for row in rows)
         _insert(other, "nodes", _OF_NODES, [
-            (here("nodes", row[1]), homes[row[0]], *row[2:13], None if row[13] is None else here("nodes", row[13]),
-             0, first, last, 0.0, 0.0) for row in rows])  # fmt: skip
+            (here("nodes", row[1]), homes[row[0]], *row[2:13],
+             None if row[13] is None else here("nodes", first.get(row[13], row[13])), 0, low, high, 0.0, 0.0)
+            for row in rows])  # fmt: skip
         edges = []
         for row in rows:
             leaf = row[2] == 0
             kind = "messages" if leaf else "nodes"
             for position, number in enumerate(row[14]):
-                number = here(kind, number)
+                number = here(kind, number if leaf else first.get(number, number))
                 edges.append((here("nodes", row[1]), position, number if leaf else None, None if leaf else number))
         _insert(other, "node_sources", "node_id position store_id child_id", edges)
+        return first
 
     def _archives(self, rows: Sequence[tuple[Any, ...]]) -> None:
         for row in rows:

@@ -13,16 +13,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import FleetError
 from ..records import Flag, Row
 from ..search.documents import index_text, searchable, stored_index_row
 from ..search.query import stems
+from ..session import alone
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack
 from ..text.content import encode
 from .objects import objects_of
 from .outbox import Entry, Outbox, State
+from .server import refuses
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -63,15 +64,12 @@ _CARRIED: Final = "SELECT conversation_id, conversation_id, node_id FROM carried
 
 # One statement for a batch: the policies' question is asked once for it. {0}: columns, {1}: their arrays.
 _OPEN: Final = """
-INSERT INTO lcm.conversations(nonce, owner, parent, fork_seq, created_at, inherits, changed)
-VALUES (%(nonce)s, %(owner)s, %(parent)s, %(fork_seq)s, %(created_at)s, %(inherits)s, pg_current_xact_id()::text::bigint)
+INSERT INTO lcm.conversations(nonce, owner, parent, fork_seq, created_at, inherits)
+VALUES (%(nonce)s, %(owner)s, %(parent)s, %(fork_seq)s, %(created_at)s, %(inherits)s)
 ON CONFLICT(nonce) DO UPDATE SET fork_seq = excluded.fork_seq, inherits = coalesce(excluded.inherits, conversations.inherits),
-  owner = CASE WHEN %(whose)s = (SELECT name FROM lcm.principals p WHERE p.owner = conversations.owner)
-          THEN conversations.owner ELSE excluded.owner END,
-  changed = excluded.changed, changed_at = now(),
-  writers = CASE WHEN session_user = ANY(conversations.writers) THEN conversations.writers
-            ELSE conversations.writers || session_user::name END
-RETURNING conversation, owner
+  owner = CASE WHEN (SELECT name LIKE %(nobody)s AND name <> %(whose)s FROM lcm.principals p WHERE p.owner = conversations.owner)
+          THEN excluded.owner ELSE conversations.owner END
+RETURNING conversation, owner, (SELECT name FROM lcm.principals p WHERE p.owner = conversations.owner)
 """
 _ON_CONFLICT: Final = {
     "sessions": "ON CONFLICT(conversation, session_id) DO UPDATE SET platform = excluded.platform, host_key = excluded.host_key, "
@@ -109,7 +107,7 @@ _MADE: Final = {"words": "array_to_tsvector(string_to_array({}, ' '))"} | dict.f
 @dataclass(slots=True)
 class Pushed:
     """Counts of one call. ``conflicts``: numbers under which the server has other rows; ``unreadable``, ``held`` elsewhere:
-    rows of here.
+    rows of here; ``refused``: names of conversations that the server has as somebody else's.
     """
 
     rows: int = 0
@@ -117,6 +115,15 @@ class Pushed:
     conflicts: list[int] = field(default_factory=list)
     unreadable: list[int] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+class _RefusedError(Exception):
+    """The server has a conversation as somebody else's."""
+
+    def __init__(self, conversation_id: int, nonce: str) -> None:
+        super().__init__(nonce)
+        self.conversation_id, self.nonce = conversation_id, nonce
 
 
 class Pusher:
@@ -125,24 +132,34 @@ class Pusher:
     def __init__(self, deps: Access, outbox: Outbox, state: State, connection: Connection[tuple[Any, ...]]) -> None:
         self._deps, self._outbox, self._state, self._server = deps, outbox, state, connection
         self._opened: dict[int, tuple[int, int]] = {}
+        self._refused: set[int] = set()
+        self._after = 0  # the last entry that was looked at; those of refused conversations stay
         self._objects = objects_of(deps.config.fleet_objects)
         self._json_texts: dict[int, bytes] = {}
         self.out = Pushed()
 
     def step(self) -> bool:
-        """One batch; False: nothing waits."""
-        entries = self._outbox.oldest_entries(_BATCH)
+        """One batch; False: nothing waits but what the server refuses."""
+        entries = self._outbox.oldest_entries(_BATCH, self._after)
         if not entries:
             return self._outbox.fill(_BATCH)
         rows, entries = self._within_chars(entries)
         self._json_texts = {row.store_id: self._stored_json(row) for row in rows}
-        with self._server.transaction():
-            self._opened = {}
-            self._write(entries, rows)
-            self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
+        while True:
+            left = set[int]()
+            try:
+                with self._server.transaction():
+                    self._opened = {}
+                    left = self._write(entries, rows)
+                    self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
+                break
+            except _RefusedError as exc:
+                self._refused.add(exc.conversation_id)
+                self.out.refused.append(exc.nonce)
         self._state = replace(self._state, mark=self._state.mark + 1)
-        self._forget_objects(rows)
-        self._outbox.done(entries, self._state)
+        self._forget_objects([row for row in rows if row.head.conversation_id not in self._refused])
+        self._after = entries[-1].n
+        self._outbox.done([entry for entry in entries if entry.n not in left], self._state)
         return True
 
     # -- reading here ---------------------------------------------------------------------------------------
@@ -187,15 +204,22 @@ class Pusher:
                     self._objects.forget(number, but=self._json_texts[row.store_id])
 
     # -- writing there --------------------------------------------------------------------------------------
-    def _write(self, entries: Sequence[Entry], messages: Sequence[Row]) -> None:
+    def _write(self, entries: Sequence[Entry], messages: Sequence[Row]) -> set[int]:
+        """Write a batch; which entries are left, because their conversation is refused."""
         ids: dict[str, list[int]] = {}
         for entry in entries:
             if entry.kind not in ("nodes", "assemblies") or self._is_news(entry):
                 ids.setdefault(entry.kind, []).append(entry.id)
         read = {kind: self._read(sql, ids.get(kind, ())) for kind, sql in _READS.items()}
+        left = {("messages", row.store_id) for row in messages if row.head.conversation_id in self._refused}
+        left |= {(kind, row[0]) for kind, rows in read.items() for row in rows if row[1] in self._refused}
+        left |= {("conversations", each) for each in self._refused}
+        messages = [row for row in messages if row.head.conversation_id not in self._refused]
+        read = {kind: [row for row in rows if row[1] not in self._refused] for kind, rows in read.items()}
         rows = [row for each in read.values() for row in each]
         self._open(
             {*ids.get("conversations", ()), *(row[1] for row in rows), *(row.head.conversation_id for row in messages)}
+            - self._refused
         )
         self._sessions(read["sessions"])
         messages = self._without_held(messages)
@@ -205,21 +229,28 @@ class Pusher:
         self._assemblies(read["assemblies"])
         self._archives(read["archives"])
         self._put("carried", "id", [(*self._place(row), self._number("nodes", row[2])) for row in read["carried"]])
-        self.out.rows += len(entries)
+        waiting = {entry.n for entry in entries if (entry.kind, entry.id) in left}
+        self.out.rows += len(entries) - len(waiting)
+        return waiting
 
     def _open(self, conversations: Iterable[int]) -> None:
-        """The server's keys of conversations, made where they are new."""
+        """The server's keys of conversations, made where they are new. Raises _RefusedError."""
         meta = Meta(self._deps.db)
         for row in sorted(self._read(_CONVERSATION, conversations)):
             inherits = meta.value(_INHERITS.format(row[0]))
             owner = self._server.execute("SELECT lcm.owner_of(%s)", (row[2],)).fetchone()
             given = {
-                "nonce": row[1], "whose": row[2], "parent": row[3], "fork_seq": row[4], "created_at": row[5],
-                "owner": owner[0] if owner else None, "inherits": self._inherits(inherits),
+                "nonce": row[1], "whose": row[2], "nobody": alone("%"), "parent": row[3], "fork_seq": row[4],
+                "created_at": row[5], "owner": owner[0] if owner else None, "inherits": self._inherits(inherits),
             }  # fmt: skip
-            found = self._server.execute(_OPEN, given).fetchone()
-            if found is None:
-                raise FleetError(f"the fleet's server has conversation {row[1]} and shows it to other roles only")
+            try:
+                found = self._server.execute(_OPEN, given).fetchone()
+            except Exception as exc:
+                if refuses(exc):
+                    raise _RefusedError(row[0], row[1]) from exc
+                raise
+            if found is None or (found[2] != row[2] and not row[2].startswith(alone(""))):
+                raise _RefusedError(row[0], row[1])
             self._opened[row[0]] = (int(found[0]), int(found[1]))
 
     def _inherits(self, known: Any) -> str | None:
@@ -267,7 +298,7 @@ class Pusher:
         self._put("holds", "session_id id", [
             (c, owner, row.head.session_id, self._number("messages", row.store_id)) for c, owner, row in held])  # fmt: skip
         free = [self._number("messages", row.store_id) for row in rows if not row.head.flags & Flag.PINNED]
-        self._server.execute("DELETE FROM lcm.holds WHERE role = session_user AND id = ANY(%s)", (free,))
+        self._server.execute("SELECT lcm.let_go(%s::bigint[], '{}')", (free,))
 
     def _messages(self, rows: Sequence[Row]) -> None:
         columns = "id session_id seq pos role tool_name answers digest tokens chars said_at stored_at source flags"

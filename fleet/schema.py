@@ -470,5 +470,75 @@ BEGIN
 END $$;
 """
 
-STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT)))
+# Nobody moves what is stored. A conversation that nobody owns yet may be claimed, within its realm; all else that says whose it
+# is, where it comes from and who wrote it stays, or is the server's to say. No branch begins at what its writer does not see.
+# A right to delete would be one to lock the whole table, for all realms: functions delete instead, and a purge locks the
+# conversations that it changes, where whoever holds something needs a lock as well. A number given by hand would be missing
+# to who gets it by turn.
+_FIXED: Final = """
+CREATE FUNCTION lcm.fixed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    IF EXISTS (SELECT FROM lcm.conversations c WHERE c.nonce = NEW.parent AND c.owner NOT IN (SELECT lcm.mine())) THEN
+      RAISE EXCEPTION 'a branch of what this role does not see' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    NEW.writers := ARRAY[session_user];
+  ELSIF NEW.owner <> OLD.owner AND session_user <> current_user AND NOT EXISTS (
+    SELECT FROM lcm.principals was, lcm.principals will WHERE was.owner = OLD.owner AND will.owner = NEW.owner
+       AND was.name LIKE 'session:%' AND was.realm IN (will.realm, '~' || session_user)
+  ) THEN
+    RAISE EXCEPTION 'a conversation stays with its owner' USING ERRCODE = 'insufficient_privilege';
+  ELSIF session_user <> ALL (OLD.writers) THEN
+    NEW.writers := OLD.writers || session_user::name;
+  END IF;
+  NEW.changed := pg_current_xact_id()::text::bigint;
+  NEW.changed_at := now();
+  RETURN NEW;
+END $$;
+CREATE TRIGGER fixed BEFORE INSERT OR UPDATE ON lcm.conversations FOR EACH ROW EXECUTE FUNCTION lcm.fixed();
+
+CREATE FUNCTION lcm.let_go(numbers bigint[], whole text[]) RETURNS void LANGUAGE sql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  DELETE FROM lcm.holds h WHERE h.role = session_user AND h.id = ANY(numbers);
+  DELETE FROM lcm.holds h WHERE h.role = session_user AND h.id = 0 AND h.session_id = ANY(whole)
+$$;
+CREATE FUNCTION lcm.release(of_nonce text) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  DELETE FROM lcm.leases l USING lcm.conversations c
+   WHERE l.conversation = c.conversation AND c.nonce = of_nonce AND l.role = session_user
+$$;
+CREATE FUNCTION lcm.drop_copy(of_object text) RETURNS void LANGUAGE sql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+  DELETE FROM lcm.backups b WHERE b.object = of_object AND b.role = session_user
+$$;
+
+CREATE OR REPLACE FUNCTION lcm.purge(asked bigint[], envelopes bytea[])
+  RETURNS TABLE(messages bigint, nodes bigint, archives bigint) LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE own int[] := ARRAY(SELECT lcm.mine()); homes bigint[];
+BEGIN
+  homes := ARRAY(SELECT DISTINCT m.conversation FROM lcm.messages m WHERE m.id = ANY(asked) AND m.owner = ANY(own));
+  PERFORM FROM lcm.conversations c WHERE c.conversation = ANY(homes) ORDER BY c.conversation FOR UPDATE;
+  IF EXISTS (SELECT FROM lcm.messages m WHERE m.id = ANY(asked) AND m.owner = ANY(own) GROUP BY m.id HAVING count(*) > 1) THEN
+    RAISE EXCEPTION 'some of these numbers are of two messages' USING ERRCODE = 'object_in_use';
+  END IF;
+  IF EXISTS (SELECT FROM lcm.held(asked)) THEN
+    RAISE EXCEPTION 'some of these messages are held' USING ERRCODE = 'object_in_use';
+  END IF;
+  UPDATE lcm.messages m SET envelope = t.e, words = NULL, flags = (m.flags & ~(<OF ITS WORDS>)) | <WITHOUT WORDS>
+    FROM unnest(asked, envelopes) AS t(id, e) WHERE m.id = t.id AND m.owner = ANY(own) AND m.flags & <PURGED> = 0;
+  GET DIAGNOSTICS messages = ROW_COUNT;
+  SELECT c.nodes, c.archives INTO nodes, archives FROM lcm.clear(asked, true) c;
+  RETURN NEXT;
+END $$;
+
+REVOKE ALL ON FUNCTION lcm.fixed(), lcm.let_go(bigint[], text[]), lcm.release(text), lcm.drop_copy(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lcm.let_go(bigint[], text[]), lcm.release(text), lcm.drop_copy(text) TO lcm_member;
+REVOKE DELETE ON lcm.leases, lcm.holds, lcm.backups FROM lcm_member;
+REVOKE INSERT ON lcm.conversations FROM lcm_member;
+GRANT INSERT(nonce, owner, parent, fork_seq, created_at, inherits) ON lcm.conversations TO lcm_member;
+REVOKE UPDATE(parent, changed, changed_at, writers) ON lcm.conversations FROM lcm_member;
+"""
+
+STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT, _FIXED)))
 VERSION: Final = len(STEPS)

@@ -174,6 +174,11 @@ def translated() -> Iterator[None]:
         raise FleetError(f"the fleet's server refuses a statement: {_said(exc)}") from exc
 
 
+def refuses(exc: BaseException) -> bool:
+    """Is it the server's word that a role may not do something?"""
+    return getattr(exc, "sqlstate", None) == "42501"
+
+
 def _said(exc: BaseException) -> str:
     primary = getattr(getattr(exc, "diag", None), "message_primary", None)
     return str(primary or str(exc).partition("\n")[0] or type(exc).__name__)

@@ -82,8 +82,10 @@ def _push(deps: Access, words: Words) -> Answer:
     lines = [f"pushed {counted(out.messages, 'message')}, {counted(out.rows, 'row')} in all"]
     lines += [f"conflict: the fleet has another message under {number}" for number in out.conflicts[:_SHOWN]]
     lines += [f"cannot be read here: msg_{number}" for number in out.unreadable[:_SHOWN]]
+    lines += [f"the fleet has conversation {nonce} as somebody else's" for nonce in out.refused[:_SHOWN]]
     data = {"messages": out.messages, "rows": out.rows, "conflicts": out.conflicts, "unreadable": out.unreadable}
-    return Answer("\n".join(lines), data, FOUND if out.conflicts or out.unreadable else OK)
+    data["refused"] = out.refused
+    return Answer("\n".join(lines), data, FOUND if out.conflicts or out.unreadable or out.refused else OK)
 
 
 def _pull(deps: Access, words: Words) -> Answer:
@@ -93,7 +95,9 @@ def _pull(deps: Access, words: Words) -> Answer:
     out = member.pull(deps.config.fleet_pull_days, words.rest[0] if words.rest else "")
     said = f"{counted(out.conversations, 'conversation')}: {counted(out.messages, 'message')}, {counted(out.nodes, 'summary')}"
     data = {"conversations": out.conversations, "messages": out.messages, "summaries": out.nodes, "purged": gone}
-    return Answer(f"pulled {said}" + (f"; {counted(gone, 'message')} purged as elsewhere" if gone else ""), data)
+    said += f"; {counted(gone, 'message')} purged as elsewhere" if gone else ""
+    lines = [f"pulled {said}", *(f"not taken in: {nonce}: {why}" for nonce, why in [*out.refused.items()][:_SHOWN])]
+    return Answer("\n".join(lines), {**data, "refused": out.refused}, FOUND if out.refused else OK)
 
 
 def _keep(deps: Access, words: Words) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from worlds.fleet import Fleet, Host, Process, eventually
-from worlds.process import Script, chat
+from worlds.process import Chat, Script, chat
 
 from hermes_lcm import command
 from hermes_lcm.command import FOUND, OK
@@ -337,6 +338,66 @@ def test_a_hold_between_the_look_and_the_act_wins(
     assert "PINNED" in again.text
     assert says(on_server(fleet))
     assert all(SECRET in " ".join(here(each)) for each in (a, b))
+
+
+@pytest.mark.parametrize("kind", ["purge", "retention"])
+def test_what_goes_while_other_hosts_write_and_push_stays_gone(
+    fleet: Fleet, pair: tuple[Host, Host], tmp_path: Any, kind: str
+) -> None:
+    """Both at once, one more host away until later; what is pinned stays everywhere, and nothing else is lost or doubled."""
+    a, b = pair
+    c = fleet.host("c", script=Script("provisional"))
+    pinned = f"the badger of Gera knows: {SECRET}"
+    b.session("t", principal="telegram:dm:1")
+    b.take(chat().user(pinned).says("noted"), "t")
+    b.member.push()
+    for each in (a, c):
+        each.member.pull(30)
+    ask(b, "pin t") if kind == "purge" else None
+    b.member.push()
+    a_has, over = number(a), threading.Event()
+    live = Chat(b.thread("s"))
+
+    def write() -> None:
+        n = 0
+        while not over.is_set() or n < 3:
+            b.take(live.user(f"new question {n}").says(f"new answer {n}"))
+            if n == 1:  # a flag of the secret's changes, and a summary of it is made
+                with b.db.transaction():
+                    b.db.execute(
+                        "UPDATE messages SET flags = flags | ? WHERE store_id = ?", (Flag.HOST_NOTE, number(b))
+                    )
+                b.compact(live)
+            b.member.push()
+            n += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    if kind == "purge":
+        done = ask(a, f"purge matching '{SECRET}' apply")
+    else:
+        purge.empty(a.runtime.access(None, Rights(), trusted=True), [a_has])
+        done = ask(a, "fleet push")
+    over.set()
+    writer.join(60)
+    c.take(Chat(c.thread("s")).user("said at c").says("ok c"))
+    c.compact(Chat(c.thread("s")))
+    for each in (c, b, a) * 4:  # each makes a summary of its own of what remains, and takes the others'
+        ask(each, "fleet push")
+        ask(each, "fleet pull")
+
+    gone = [on_server(fleet), here(a), here(b), here(c)] if kind == "purge" else [here(a)[: a.counts()["messages"]]]
+    assert done.code in (OK, FOUND), done.text
+    for texts in gone:
+        assert not [text for text in texts if "aardvark" in text and "badger" not in text]
+        assert any(pinned in text for text in texts)
+    said = [
+        sorted(str(row.stored_json) for rows in each.runtime.store.row_batches() for row in rows
+               if not row.head.flags & Flag.PURGED and row.text != SECRET) for each in (a, b, c)
+    ]  # fmt: skip
+    assert said[0] == said[1] == said[2]
+    assert [each.counts()["messages"] for each in (a, b, c)] == [fleet.count("messages")] * 3 == [len(said[0]) + 1] * 3
+    assert all(each.member.verify().sound for each in (a, b, c)) or kind == "retention"  # the server keeps summaries
 
 
 @pytest.mark.slow

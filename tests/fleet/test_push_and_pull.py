@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from worlds.fleet import Fleet, Host
-from worlds.process import chat, reload
+from worlds.process import Chat, chat, reload
 
 from hermes_lcm.errors import FleetError, FleetUnavailable
 from hermes_lcm.fleet.outbox import Outbox
@@ -169,6 +169,69 @@ def test_hosts_that_write_at_the_same_time_lose_nothing(host: Hosts) -> None:
     assert a.counts()["messages"] == b.counts()["messages"] == 10
 
 
+def test_two_hosts_that_summarise_the_same_bring_it_to_a_third(host: Hosts) -> None:
+    """Both were alone: the server has two summaries of the same messages, and a host that has none takes one."""
+    a, b, c, d = (host(name) for name in "abcd")
+    live = chat().turns(60)
+    a.take(live)
+    a.member.push()
+    for one in (b, c):
+        one.member.pull(30)
+        one.compact(reload(live))
+    for one in (b, c):
+        one.member.push()
+    for one in (d, a, b, c):
+        one.member.pull(30)
+
+    assert d.counts()["messages"] == 120
+    assert d.counts()["nodes"] == b.counts()["nodes"] > 0
+    assert d.gaps(reload(live)) == ([], [])
+    assert all(one.member.verify().sound for one in (a, b, c, d))
+
+
+WAYS = {
+    "one takes back and asks again": (2, 0, "a"),
+    "both take back and ask something else": (2, 2, "ab"),
+    "both take back and ask the same": (2, 2, "same"),
+    "one goes back further than the other goes on": (0, 4, "ab"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_a_conversation_that_is_edited_on_two_hosts_at_once_loses_nothing(host: Hosts, way: str, order: str) -> None:
+    """Each message once on both; each host shows what it said itself in its order, and then goes on with its own list."""
+    by_name = {"a": host("a"), "b": host("b")}
+    a, b = by_name.values()
+    live = chat().turns(3)
+    a.take(live)
+    a.member.push()
+    b.member.pull(30)
+    b.take(reload(live))
+    back_a, back_b, words = WAYS[way]
+    at_a = Chat(live[: len(live) - back_a]).user("again" if words == "same" else "on at a").says("answered at a")
+    at_b = (
+        Chat(reload(live)[: len(live) - back_b]).user("again" if words == "same" else "on at b").says("answered at b")
+    )
+    for rest in ([], ["later"]):
+        for one, its in ((a, at_a), (b, at_b)):
+            one.take(its.user(*rest).says("yes") if rest else its)
+        for name in order * 2:
+            by_name[name].member.push()
+            by_name[name].member.pull(30)
+    new = [message["content"] for message in (*at_a[-4:], *at_b[-4:])]
+
+    for one, its in ((a, at_a), (b, at_b)):
+        texts = [message["content"] for message in one.stored()]
+        assert sorted(texts) == sorted([*(message["content"] for message in live), *new])
+        thread = [message["content"] for message in one.thread()]
+        assert [text for text in thread if text in {message["content"] for message in its[-4:-2]}][:2] == [
+            message["content"] for message in its[-4:-2]
+        ]
+        assert set(new) <= set(thread)
+        assert one.member.verify().sound
+
+
 def test_an_older_transaction_that_stays_open_holds_nothing_back(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody's, on the whole server: what others wrote comes at once, and is fetched once."""
     a, b = host("a"), host("b")
@@ -183,7 +246,7 @@ def test_an_older_transaction_that_stays_open_holds_nothing_back(host: Hosts, mo
 
     monkeypatch.setattr(Puller, "conversation", counted)
     with psycopg.connect(a.dsn) as idle:
-        idle.execute("UPDATE lcm.conversations SET changed = changed")
+        idle.execute("UPDATE lcm.conversations SET fork_seq = fork_seq")
         a.take(chat().user("late").says("ok"), "late")
         a.member.push()
         first = b.member.pull(30).messages

@@ -1,0 +1,302 @@
+"""A stolen role of the realm itself: what hosts take from it, and whom it can stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from worlds.fleet import Fleet, Host
+from worlds.postgres import Postgres
+from worlds.process import chat
+
+from hermes_lcm.config import Secret
+from hermes_lcm.fleet import schema, server
+
+Hosts = Callable[..., Host]
+REFUSED = (psycopg.errors.InsufficientPrivilege,)
+SECRET = "the code of the safe is 4711"
+CHAT = "telegram:dm:7"
+
+
+@pytest.fixture
+def victim(host: Hosts) -> Host:
+    """Who sits at the terminal, with summaries; and a chat of the thief's."""
+    a = host("victim", script=None)
+    a.session("desk", principal="local")
+    a.compact(chat().user(SECRET).turns(60), "desk")
+    a.member.push()
+    return a
+
+
+@pytest.fixture
+def thief(host: Hosts, victim: Host) -> Host:
+    """A stolen role of a gateway of the same realm, which may read chats only; the thief's own chat is one of them."""
+    b = host("gateway", patterns=("telegram:%",))
+    b.session("chat", principal=CHAT)
+    b.take(chat().user("mine").says("yours"), "chat")
+    b.member.push()
+    return b
+
+
+def place(thief: Host) -> tuple[int, int]:
+    """Conversation and owner of the thief's chat on the server."""
+    found: tuple[int, int] = thief.sql("SELECT conversation, owner FROM lcm.conversations")[0]
+    return found
+
+
+def add(thief: Host, number: int, session: str = "chat", text: str = "forged") -> None:
+    """A message of the thief's under a number of its choice."""
+    thief.sql(
+        "INSERT INTO lcm.messages SELECT conversation, owner, %s, %s, 90, 90, role, tool_name, answers, %s, tokens, chars, "
+        "said_at, stored_at + 1, source, 0, NULL, envelope FROM lcm.messages LIMIT 1",
+        number, session, text.encode()[:16].ljust(16),
+    )  # fmt: skip
+    thief.sql("UPDATE lcm.conversations SET fork_seq = fork_seq")
+
+
+def said(host: Host, session: str) -> list[Any]:
+    return [message["content"] for message in host.thread(session)]
+
+
+def problems(host: Host) -> str:
+    return " ".join(each.message for each in host.health.problems())
+
+
+def test_a_conversation_keeps_its_owner_its_parent_and_who_wrote_it(fleet: Fleet, host: Hosts) -> None:
+    """A stolen role that sees the whole realm moves nothing to somebody else; not even what nobody owns yet leaves the realm."""
+    a, b = host("a"), host("b")
+    for name, principal in (("desk", "local"), ("chat", CHAT), ("new", "session:new")):
+        a.session(name, principal=principal)
+        a.take(chat().user(f"said in {name}").says("ok"), name)
+    a.member.push()
+    theirs = b.sql("SELECT lcm.owner_of(%s)", CHAT)[0][0]
+    outside = host("c", realm="").sql("SELECT lcm.owner_of('x')")[0][0]
+    b.sql("INSERT INTO lcm.conversations(nonce, owner, created_at) SELECT 'own', lcm.owner_of('local'), 0")
+    before = a.sql("SELECT nonce, owner, parent, writers FROM lcm.conversations ORDER BY 1")
+    for change in (
+        f"owner = {theirs}",
+        f"owner = {outside}",
+        "parent = 'own'",
+        "changed = 0",
+        "writers = '{}'",
+        "nonce = 'x'",
+        "created_at = 0",
+    ):
+        with pytest.raises(REFUSED):
+            b.sql(f"UPDATE lcm.conversations SET {change}")
+
+    assert a.sql("SELECT nonce, owner, parent, writers FROM lcm.conversations ORDER BY 1") == before
+    assert a.member.verify().sound
+
+
+def test_no_words_join_a_conversation_of_somebody_else(victim: Host, thief: Host) -> None:
+    """By the id of its session, which is no secret: the terminal's conversation stays what it was, and the host says so."""
+    before = said(victim, "desk")
+    thief.sql("INSERT INTO lcm.sessions SELECT conversation, owner, 'desk', NULL, origin, platform, host_key, mode, model, "
+              "started_at, NULL, NULL, 0 FROM lcm.sessions")  # fmt: skip
+    add(thief, 10**8 * 50 + 1, "desk")
+    victim.member.pull(30)
+
+    assert said(victim, "desk") == before
+    assert "cannot be taken" in problems(victim)
+
+
+def test_nothing_of_others_is_carried_or_inherited_into_a_chat(victim: Host, thief: Host, host: Hosts) -> None:
+    """Numbers of summaries can be guessed: a chat that names them shows nothing of them, on any host."""
+    conversation, owner = place(thief)
+    for number in [row[0] for row in victim.sql("SELECT id FROM lcm.nodes")]:
+        thief.sql("INSERT INTO lcm.carried VALUES (%s, %s, %s)", conversation, owner, number)
+    nonce = victim.session("desk").nonce
+    with pytest.raises(REFUSED):
+        thief.sql("INSERT INTO lcm.conversations(nonce, owner, parent, fork_seq, created_at) VALUES ('b', %s, %s, 99, 9e9)",
+                  owner, nonce)  # fmt: skip
+    thief.sql("UPDATE lcm.conversations SET fork_seq = fork_seq")
+    fresh = host("fresh")
+    for each in (victim, fresh):
+        each.member.pull(30)
+        mine = each.sessions.find("chat")
+        assert mine is not None
+        assert each.sessions.carried(mine.conversation_id) == []
+        assert SECRET not in said(each, "chat")
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, 10**8 * 5000 + 1])
+def test_a_number_that_the_server_never_gave_is_not_taken(victim: Host, thief: Host, number: int) -> None:
+    """SQLite counts on from the greatest number: then nothing more would be stored, or nothing more pushed."""
+    add(thief, number)
+    victim.member.pull(30)
+    victim.take(chat().user("and now").says("goes on"), "later")
+
+    assert victim.member.push().messages == 2
+    assert victim.member.verify().sound
+    assert "cannot be taken" in problems(victim)
+
+
+def test_what_the_schema_before_stored_is_fixed_by_the_next_step(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows, claims and holds stay as they are; from then on nobody moves them, and hosts go on."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(server, "STEPS", schema.STEPS[:5])
+        fleet = Fleet(postgres, tmp_path)
+    a, b = fleet.host("a"), fleet.host("b")
+    owner, other = a.sql("SELECT lcm.owner_of('local'), lcm.owner_of('telegram:dm:1')")[0]
+    a.sql("INSERT INTO lcm.conversations(nonce, owner, created_at, changed) SELECT 'n' || x, %s, 1, 5 "
+          "FROM generate_series(1, 3) x", owner)  # fmt: skip
+    a.sql("INSERT INTO lcm.leases(conversation, owner, until) SELECT 1, %s, now()", owner)
+    a.sql("INSERT INTO lcm.holds(conversation, owner, session_id, id) SELECT 1, %s, 's', 7", owner)
+    tables = ("conversations", "leases", "holds", "principals", "hosts", "blocks")
+    rows = [a.sql(f"SELECT t::text FROM lcm.{table} t ORDER BY 1") for table in tables]
+    with server.Server(Secret(fleet.admin)).connected() as connection:
+        assert server.migrate(connection) == (5, schema.VERSION)
+
+    assert [a.sql(f"SELECT t::text FROM lcm.{table} t ORDER BY 1") for table in tables] == rows
+    with pytest.raises(REFUSED):
+        b.sql("UPDATE lcm.conversations SET owner = %s", other)
+    a.sql("SELECT lcm.let_go('{7}', '{}')")
+    assert a.sql("SELECT count(*) FROM lcm.holds") == [(0,)]
+    a.take(chat().turns(2))
+    assert (a.member.push().messages, b.member.pull(30).messages) == (4, 4)
+    fleet.close()
+
+
+GARBAGE = """
+INSERT INTO lcm.messages SELECT conversation, owner, 5000000001, 'nowhere', 9, 9, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, source, 0, NULL, envelope FROM lcm.messages LIMIT 1
+INSERT INTO lcm.messages SELECT conversation, owner, 5000000001, session_id, 9, 9, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, source, 0, NULL, '\\xdeadbeef' FROM lcm.messages LIMIT 1
+INSERT INTO lcm.messages SELECT conversation, owner, 5000000001, session_id, 9, 'NaN', 'nobody', tool_name, answers, '', -1, -1, 'Infinity', 'NaN', source, -1, 7, '' FROM lcm.messages LIMIT 1
+INSERT INTO lcm.messages SELECT conversation, owner, -1, session_id, 9223372036854775807, 9, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, source, 0, NULL, envelope FROM lcm.messages LIMIT 1
+INSERT INTO lcm.assemblies SELECT conversation, owner, 5000000001, 'chat', '{1,NULL}', '{NULL}', 1, 1, 1, 'x' FROM lcm.conversations
+INSERT INTO lcm.nodes SELECT conversation, owner, 5000000001, -3, 'odd', '', '', -1, 1, 'x', '', '', 'no json', 'NaN', 5000000001, '{5000000001,NULL}' FROM lcm.conversations
+INSERT INTO lcm.archives SELECT conversation, owner, 'h', 'chat', '{1,NULL}', -1, -2, 0, '', 7, '', 1, 1, 'archived', 'NaN', 0 FROM lcm.conversations
+INSERT INTO lcm.sessions SELECT conversation, owner, '', 'x', 'odd', 'p', 'k', 'm', 'm', 'NaN', 'NaN', NULL, -5 FROM lcm.conversations
+UPDATE lcm.conversations SET inherits = 'no json'
+UPDATE lcm.conversations SET inherits = '{"cuts": [["x", 1, 2], 3], "full": 7}'
+UPDATE lcm.conversations SET inherits = '{"cuts": [["x", 1, 2]], "without": ["a"]}'
+UPDATE lcm.conversations SET fork_seq = -9223372036854775808
+UPDATE lcm.sessions SET compactions = 2147483647, platform = 'cli', host_key = 'agent:main:telegram:dm:1', ended_at = 'NaN'
+""".strip().splitlines()  # noqa: E501
+
+
+@pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
+def test_rows_that_no_host_writes_hold_nothing_else_back(victim: Host, thief: Host, host: Hosts, garbage: str) -> None:
+    """What another host pushes comes all the same, and this one goes on storing and pushing."""
+    thief.sql(garbage)
+    thief.sql("UPDATE lcm.conversations SET fork_seq = fork_seq")
+    other = host("other")
+    other.take(chat().user("from elsewhere").says("ok"), "far")
+    other.member.push()
+    for each in (victim, host("fresh")):
+        for _ in range(2):
+            each.member.pull(30)
+        each.take(chat().user("and now").says("goes on"), f"later-{id(each)}")
+        assert each.member.push().messages >= 2
+        assert "from elsewhere" in said(each, "far")
+        assert each.member.verify().missing == []
+
+
+def test_a_conversation_that_the_server_refuses_holds_back_no_other(victim: Host, host: Hosts) -> None:
+    """Somebody had taken its name there: all else is pushed, the host says so, and its rows wait."""
+    a = host("a")
+    a.session("one", principal="local")
+    a.session("two", principal="local")
+    nonce = a.session("one").nonce
+    outsider = host("outsider", realm="other")
+    owner = outsider.sql("SELECT lcm.owner_of('x')")[0][0]
+    outsider.sql("INSERT INTO lcm.conversations(nonce, owner, created_at) VALUES (%s, %s, 0)", nonce, owner)
+    for name in ("one", "two"):
+        a.take(chat().turns(3), name)
+    pushed = a.member.push()
+    again = a.member.push()
+
+    assert (pushed.messages, again.messages) == (6, 0)
+    assert a.member.rows_behind() >= 6
+    assert a.sql("SELECT DISTINCT session_id FROM lcm.messages m WHERE session_id <> 'desk'") == [("two",)]
+    assert nonce in problems(a)
+
+
+def test_a_conversation_that_is_somebody_elses_on_the_server_is_told(fleet: Fleet, victim: Host, host: Hosts) -> None:
+    """As an earlier schema let a stolen role move it: hosts that have it keep it and say so; the operator moves it back."""
+    b = host("b")
+    b.member.pull(30)
+    before = said(victim, "desk"), said(b, "desk")
+    owner = b.sql("SELECT lcm.owner_of(%s)", CHAT)[0][0]
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        was = admin.execute("SELECT owner FROM lcm.conversations").fetchone()
+        admin.execute("UPDATE lcm.conversations SET owner = %s", (owner,))
+        victim.take(victim.thread("desk") + chat().user("more").says("yes"), "desk")
+        pushed, found = victim.member.push(), victim.member.verify()
+        victim.take(chat().user("on").says("yes"), "desk2")
+        victim.member.push()
+        b.member.pull(30)
+        assert (said(victim, "desk")[:-2], said(b, "desk")) == before
+        assert b.session("desk").principal == "local"
+        assert (len(pushed.refused), found.sound) == (1, False)
+        assert f"{CHAT}'s there and local's here" in found.different[-1]
+        assert "as somebody else's" in problems(victim)
+        admin.execute("UPDATE lcm.conversations SET owner = %s WHERE owner = %s", (*was, owner))
+    assert victim.member.push().messages == 2
+    assert victim.member.verify().sound
+    assert "as somebody else's" not in problems(victim)
+
+
+STOPS = """
+INSERT INTO lcm.conversations(conversation, nonce, owner, created_at) OVERRIDING SYSTEM VALUE SELECT n, 'n' || n, lcm.owner_of('x'), 0 FROM generate_series((SELECT max(conversation) FROM lcm.conversations) + 1, (SELECT max(conversation) FROM lcm.conversations) + 50) n
+LOCK TABLE lcm.leases IN ACCESS EXCLUSIVE MODE
+LOCK TABLE lcm.holds IN ACCESS EXCLUSIVE MODE
+LOCK TABLE lcm.holds IN SHARE MODE
+LOCK TABLE lcm.backups IN ACCESS EXCLUSIVE MODE
+LOCK TABLE lcm.messages IN ACCESS EXCLUSIVE MODE
+LOCK TABLE lcm.conversations IN SHARE MODE
+LOCK TABLE lcm.meta IN ACCESS EXCLUSIVE MODE
+LOCK TABLE lcm.holds, lcm.messages, lcm.purges IN ROW EXCLUSIVE MODE
+SELECT pg_advisory_xact_lock(generate_series(0, 300)), pg_advisory_xact_lock(7105389)
+UPDATE lcm.conversations SET fork_seq = fork_seq
+INSERT INTO lcm.holds(conversation, owner, session_id, id) SELECT conversation, owner, 'x', 0 FROM lcm.conversations
+INSERT INTO lcm.leases(conversation, owner, until) SELECT conversation, owner, 'infinity' FROM lcm.conversations
+SELECT * FROM lcm.conversations, lcm.messages FOR UPDATE
+SELECT lcm.new_block('x'), lcm.owner_of('y'), lcm.seen(1)
+SELECT nextval('lcm.conversations_conversation_seq')
+SELECT setval('lcm.blocks_block_seq', 9223372036854775807)
+SELECT pg_current_xact_id(), lo_create(0)
+CREATE TEMP TABLE messages(x int); CREATE TEMP TABLE grants(x int); SET LOCAL search_path = pg_temp
+SELECT pg_notify('lcm', 'x')
+""".strip().splitlines()  # noqa: E501
+PURGE = "SELECT messages FROM lcm.purge(ARRAY(SELECT max(id) FROM lcm.messages), ARRAY['x']::bytea[])"
+
+
+@pytest.mark.parametrize("statement", STOPS, ids=range(len(STOPS)))
+def test_a_role_of_another_realm_stops_nobody(
+    fleet: Fleet, victim: Host, host: Hosts, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it locks, takes or leaves open: others push, pull, claim, pin and purge."""
+    monkeypatch.setattr("hermes_lcm.fleet.member._LEASE_WAIT_S", 20.0)
+    outsider, other = host("outsider", realm="other"), host("other")
+    outsider.take(chat().turns(2), "own")
+    outsider.member.push()
+    outsider.sql("SELECT lcm.owner_of('x')")
+    role = victim.sql("SELECT session_user")[0][0]
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute(f"GRANT lcm_purger TO {role}")
+    with psycopg.connect(outsider.dsn) as stolen:
+        try:
+            stolen.execute(statement)
+        except psycopg.Error:
+            stolen.rollback()
+        else:
+            if "OVERRIDING" in statement:
+                stolen.commit()
+        victim.take(chat().user("go on").says("yes"), "more")
+        pushed = victim.member.push().messages
+        pulled = other.member.pull(30).messages
+        claimed = victim.member.lease(1, 600)
+        victim.member.release(1)
+        with psycopg.connect(victim.dsn, options="-c lock_timeout=5s") as purging:
+            purged = purging.execute(PURGE).fetchall()
+
+    assert (pushed, purged) == (2, [(1,)])
+    assert pulled > 100
+    assert claimed
+    assert victim.member.verify().missing == []
