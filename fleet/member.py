@@ -123,7 +123,7 @@ class Member:
         if state.blocks[-1] != newest or self._gone_back(
             connection, state
         ):  # the file is another role's, or older than what the server knows of it
-            state = self._outbox.take_block(state, _new_block(connection, state.file))
+            state = self._outbox.take_block(state, _new_block(connection, state.file, self._outbox.last() // BLOCK))
         return state
 
     def _gone_back(self, connection: Connection[tuple[Any, ...]], state: State) -> bool:
@@ -276,7 +276,8 @@ class Member:
 
     def _puller(self, connection: Connection[tuple[Any, ...]], state: State) -> Puller:
         return Puller(
-            self._deps(), self._outbox, state, connection, lambda: _new_block(connection, state.file), self._seen,
+            self._deps(), self._outbox, state, connection, lambda beyond: _new_block(connection, state.file, beyond),
+            self._seen,
             Meta(self._deps().db).value(_NOT_TAKEN) or {},
         )  # fmt: skip
 
@@ -359,7 +360,11 @@ def exact(deps: Access) -> Access:
     return replace(deps, store=MessageStore(deps.db, deps.index, unfold=deps.payloads.whole))
 
 
-def _new_block(connection: Connection[tuple[Any, ...]], file: str) -> int:
+def _new_block(connection: Connection[tuple[Any, ...]], file: str, beyond: int = 0) -> int:
+    """A block for a file. ``beyond``: an earlier server gave blocks up to this one; SQLite counts on from the greatest number."""
     row = connection.execute("SELECT lcm.new_block(%s)", (file,)).fetchone()
+    if row is not None and row[0] <= beyond:
+        sql = "SELECT max(lcm.new_block(%s)) FROM generate_series(%s::bigint, %s)"
+        row = connection.execute(sql, (file, row[0], beyond)).fetchone()
     assert row is not None
     return int(row[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,7 +40,15 @@ _CONVERSATION: Final = """
 SELECT c.conversation, c.nonce, p.name, c.parent, c.fork_seq, c.created_at, c.inherits
   FROM lcm.conversations c JOIN lcm.principals p USING(owner) WHERE c.nonce = ANY(%s)
 """
+_NAMED: Final = """
+SELECT s.session_id, p.name FROM lcm.sessions s JOIN lcm.principals p USING(owner)
+ WHERE s.session_id IN (SELECT session_id FROM lcm.sessions WHERE conversation = ANY(%s)) ORDER BY s.conversation
+"""
 _INHERITS: Final = "inherits:{}"
+#: What rows raise that no host writes.
+_ODD: Final = (FleetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
+#: So many blocks at most lie between two hosts of one fleet.
+_MOST_BLOCKS: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -53,7 +62,7 @@ class Pulled:
 
 
 class Puller:
-    """Pulls into one database over one connection. ``new_block``: asks the server for numbers."""
+    """Pulls into one database over one connection. ``new_block``: asks the server for numbers beyond a block."""
 
     def __init__(
         self,
@@ -61,7 +70,7 @@ class Puller:
         outbox: Outbox,
         state: State,
         connection: Connection[tuple[Any, ...]],
-        new_block: Callable[[], int],
+        new_block: Callable[[int], int],
         seen: Seen,
         refused: dict[str, str],
     ) -> None:
@@ -96,19 +105,21 @@ class Puller:
             chain = self._chain(nonce)
             keys = [row[0] for row in chain]
             tables = {table: self._rows(sql, keys) for table, sql in _TABLES.items()}
+            named = dict(reversed([(row[0], row[1]) for row in self._rows(_NAMED, keys)]))
         if not self._lacks(tables, keys):
             return
         greatest = max((row[1] for kind in NUMBERED for row in tables[kind]), default=0) // BLOCK
         if greatest > self.state.blocks[-1]:  # SQLite counts on from it: that must be one of this database's own
-            self.state = self._outbox.take_block(self.state, self._new_block())
+            if greatest > self.state.blocks[-1] + _MOST_BLOCKS:
+                self.out.refused[nonce] = "it has numbers that no server gave"
+                return
+            self.state = self._outbox.take_block(self.state, self._new_block(greatest))
         try:
-            if greatest > self.state.blocks[-1]:
-                raise FleetError("it has numbers that the server never gave")
-            self._refuse_of_others(chain, tables["sessions"])
+            self._refuse_of_others(chain, tables["sessions"], named)
             done = self._take(chain, tables)
         except (FleetUnavailable, StoreError):
             raise
-        except Exception as exc:  # noqa: BLE001 - rows are as another host wrote them, or who stole its role
+        except _ODD as exc:  # rows are as another host wrote them, or who stole its role
             self.out.refused[nonce] = worded(exc)
             return
         self.out.refused.pop(nonce, None)
@@ -136,16 +147,27 @@ class Puller:
         for kind in NUMBERED:
             of_others = (row[1] for row in tables[kind] if not self.state.is_own(row[1]))
             self._outbox.drop_fresh(kind, (self.state.to_here(kind, number) for number in of_others))
-        self._archives(tables["archives"])
+        self._archives(tables)
         self._outbox.recount()
         return done
 
-    def _refuse_of_others(self, chain: Sequence[tuple[Any, ...]], sessions: Sequence[tuple[Any, ...]]) -> None:
-        """Raise FleetError where rows of one person would join a conversation of another, by its name or by a session's."""
+    def _refuse_of_others(
+        self, chain: Sequence[tuple[Any, ...]], sessions: Sequence[tuple[Any, ...]], named: dict[str, str]
+    ) -> None:
+        """Raise FleetError where rows of one person would join a conversation of another, by its name or by a session's.
+
+        ``named``: whose a session is on the server, by who was first there with it.
+        """
         mine = self._deps.sessions
         for key, nonce, principal, *_ in chain:
             same = mine.nonce_owner(nonce)
-            found = [mine.find(row[1]) for row in sessions if row[0] == key]
+            ids = [row[1] for row in sessions if row[0] == key]
+            for each in ids:
+                if principal != named[each] and not any(
+                    name.startswith(alone("")) for name in (principal, named[each])
+                ):
+                    raise FleetError(f"it has {each}, which is {named[each]}'s on the server")
+            found = [mine.find(each) for each in ids]
             for each in filter(None, [*(mine.of_conversation(same) if same is not None else ()), *found]):
                 unclaimed = principal.startswith(alone("")) or (each.unclaimed and each.conversation_id == same)
                 if each.principal != principal and not unclaimed:
@@ -250,9 +272,13 @@ class Puller:
         _insert(other, "node_sources", "node_id position store_id child_id", edges)
         return first
 
-    def _archives(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        for row in rows:
-            session = self._deps.sessions.find(row[2])
+    def _archives(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
+        """Archives of messages that came with them, in their sessions."""
+        came, named = {row[1] for row in tables["messages"]}, {row[:2] for row in tables["sessions"]}
+        for row in tables["archives"]:
+            session = (
+                self._deps.sessions.find(row[2]) if (row[0], row[2]) in named and came.issuperset(row[3]) else None
+            )
             sql = "SELECT 1 FROM archives WHERE conversation_id = ? AND handle = ?"
             if session is None or row[12] != ARCHIVED or self._deps.db.query(sql, (session.conversation_id, row[1])):
                 continue

@@ -173,6 +173,37 @@ GRANT ALL ON {t} TO PUBLIC
 VACUUM {t}
 ANALYZE {t}
 MERGE INTO {t} USING (SELECT 1) s ON true WHEN MATCHED THEN DELETE
+MERGE INTO {t} t USING (SELECT * FROM {t}) s ON false WHEN NOT MATCHED THEN INSERT DEFAULT VALUES
+SELECT * FROM {t} TABLESAMPLE SYSTEM (100)
+SELECT * FROM {t} TABLESAMPLE BERNOULLI (100) REPEATABLE (1)
+SELECT tableoid::regclass, ctid, xmin, xmax, t.* FROM {t} t
+SELECT * FROM {t} WHERE ctid = '(0,1)'
+SELECT * FROM {t} t WHERE t::text::int > 0
+SELECT * FROM {t} t WHERE CASE WHEN t::text <> '' THEN 1 / 0 > 0 END
+SELECT * FROM {t} t WHERE pg_temp.same(t::text, 'x')
+SELECT * FROM {t} t WHERE t::text OPERATOR(pg_temp.=) 'x'
+SELECT * FROM {t} t ORDER BY pg_temp.leak(t::text)
+SELECT * FROM {t} t JOIN LATERAL pg_temp.leak(t::text) x ON true
+INSERT INTO {t} SELECT * FROM {t} ON CONFLICT DO NOTHING RETURNING *
+INSERT INTO {t} DEFAULT VALUES RETURNING *
+INSERT INTO {t} OVERRIDING SYSTEM VALUE SELECT * FROM {t} RETURNING *
+WITH gone AS (DELETE FROM {t} RETURNING *) SELECT * FROM gone
+DECLARE c BINARY CURSOR WITH HOLD FOR SELECT * FROM {t} FOR UPDATE; FETCH ALL FROM c; CLOSE c
+CREATE TEMP TABLE k(LIKE {t} INCLUDING ALL); INSERT INTO k SELECT * FROM {t}; TABLE k; DROP TABLE k
+CREATE TEMP TABLE k() INHERITS ({t})
+CREATE TEMP TABLE k PARTITION OF {t} FOR VALUES WITH (MODULUS 8, REMAINDER 0)
+ALTER TABLE {t} DISABLE TRIGGER ALL
+ALTER TABLE {t} SET (autovacuum_enabled = false)
+CREATE INDEX ON {t} ((pg_temp.leak('x')))
+CREATE STATISTICS pg_temp.s ON 1, 2 FROM {t}
+CREATE PUBLICATION p FOR TABLE {t}
+SECURITY LABEL ON TABLE {t} IS 'x'
+CLUSTER {t}
+REINDEX TABLE {t}
+SELECT pg_relation_size('{t}'), pg_get_viewdef('{t}'::regclass), has_table_privilege('{t}', 'UPDATE')
+SELECT pg_column_size(t.*), hashtext(t::text) FROM {t} t
+SELECT cursor_to_xml('nothing', 1, true, true, '')
+SELECT ts_stat('SELECT t::text::tsvector FROM {t} t')
 """.strip().splitlines()
 ONCE = """
 SELECT * FROM lcm.messages_0
@@ -244,6 +275,54 @@ ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC
 COPY (SELECT 1) TO PROGRAM 'true'
 DO $$ BEGIN PERFORM 1 / (SELECT count(*) FROM lcm.messages WHERE id = {0}); END $$
 NOTIFY x; LISTEN x
+SELECT pg_notify('x', string_agg(t::text, ' ')) FROM lcm.nodes t
+SELECT * FROM pg_stat_statements
+SELECT * FROM pg_locks
+SELECT relname, reltuples FROM pg_class
+SELECT * FROM pg_stat_all_tables
+SELECT * FROM pg_stat_progress_vacuum
+SELECT * FROM pg_prepared_xacts
+SELECT * FROM pg_largeobject
+SELECT * FROM pg_largeobject_metadata
+SELECT * FROM pg_db_role_setting
+SELECT * FROM pg_file_settings
+SELECT current_setting('data_directory')
+SELECT prosrc FROM pg_proc WHERE pronamespace = 'lcm'::regnamespace
+SELECT pg_get_functiondef('lcm.mine'::regproc)
+PREPARE TRANSACTION 'x'
+SET session_replication_role = replica
+SET log_statement = 'all'
+SET SESSION AUTHORIZATION DEFAULT; SELECT * FROM lcm.mine()
+SET search_path = pg_temp, lcm, pg_catalog; SELECT * FROM conversations
+CREATE TABLE public.grants(role name, realm text, pattern text)
+CREATE EVENT TRIGGER t ON ddl_command_end EXECUTE FUNCTION pg_temp.caught()
+CREATE CAST (int AS text) WITH INOUT AS IMPLICIT
+CREATE OPERATOR lcm.= (LEFTARG = int, RIGHTARG = int, FUNCTION = int4eq)
+CREATE FUNCTION pg_temp.pg_has_role(name, oid, text) RETURNS bool LANGUAGE sql AS 'SELECT true'; SET search_path = pg_temp, pg_catalog; SELECT lcm.mine()
+CREATE FUNCTION pg_temp.to_regrole(text) RETURNS regrole LANGUAGE sql AS 'SELECT session_user::regrole'; SET search_path = pg_temp, pg_catalog; SELECT * FROM lcm.messages
+CREATE TEMP TABLE principals(owner int, realm text, name text); INSERT INTO principals VALUES ({2}, 'other', 'x'); SET search_path = pg_temp; SELECT lcm.mine()
+DO $$ BEGIN EXECUTE 'SET LOCAL ROLE postgres'; END $$
+SELECT set_config('role', 'postgres', false)
+SELECT set_config('session_authorization', 'postgres', false)
+SELECT lcm.let_go(ARRAY(SELECT generate_series({0} - 50, {0} + 200)), ARRAY['{mark}-s'])
+SELECT lcm.release('{1}')
+SELECT lcm.drop_copy('{mark}o')
+SELECT lcm.fixed()
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename <> current_user
+SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE usename <> current_user
+SELECT pg_advisory_unlock_all()
+SELECT pg_stat_reset()
+SELECT pg_stat_reset_single_table_counters('lcm.messages'::regclass)
+SELECT pg_switch_wal()
+SELECT pg_export_snapshot()
+SELECT * FROM pg_logical_slot_peek_changes('x', NULL, NULL)
+SELECT pg_create_physical_replication_slot('x')
+SELECT lo_export(1, '/tmp/stolen')
+SELECT lo_from_bytea(0, string_agg(t::text, ' ')::bytea) FROM lcm.nodes t
+INSERT INTO lcm.conversations(conversation, nonce, owner, created_at) OVERRIDING SYSTEM VALUE SELECT {3}, 'x', owner, 0 FROM lcm.principals
+INSERT INTO lcm.conversations(nonce, owner, parent, created_at) SELECT 'x', owner, '{1}', 0 FROM lcm.principals
+INSERT INTO lcm.messages SELECT {3}, owner, {0}, 's', 1, 1, '', '', '', '', 1, 1, 0, 0, '', 0, NULL, '' FROM lcm.principals ON CONFLICT(conversation, id) DO UPDATE SET flags = 1 RETURNING *
+INSERT INTO lcm.purges(conversation, owner, ids, nodes) SELECT conversation, owner, '{{{0}}}', '{{}}' FROM lcm.conversations
 REASSIGN OWNED BY postgres TO CURRENT_USER
 COMMENT ON TABLE lcm.messages IS 'x'
 """.strip().splitlines()  # noqa: E501
@@ -379,6 +458,11 @@ def test_no_sql_of_a_role_reads_or_changes_anything_of_others(
         connection.add_notice_handler(lambda each: notices.append(str(each.message_primary)))
         connection.execute(
             "CREATE FUNCTION pg_temp.caught() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
+        )
+        connection.execute(
+            "CREATE FUNCTION pg_temp.same(said text, other text) RETURNS bool COST 0.0001 LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE NOTICE '%', said; RETURN true; END $$; "
+            "CREATE OPERATOR pg_temp.= (LEFTARG = text, RIGHTARG = text, FUNCTION = pg_temp.same)"
         )
         connection.execute(
             "CREATE FUNCTION pg_temp.leak(said text) RETURNS bool COST 0.0001 LANGUAGE plpgsql AS "

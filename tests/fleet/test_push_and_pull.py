@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from worlds.fleet import Fleet, Host
+from worlds.postgres import Postgres
 from worlds.process import Chat, chat, reload
 
 from hermes_lcm.errors import FleetError, FleetUnavailable
@@ -167,6 +168,34 @@ def test_hosts_that_write_at_the_same_time_lose_nothing(host: Hosts) -> None:
     assert {"said at a", "said at b"} <= said
     assert said == {text["content"] for text in b.stored()}
     assert a.counts()["messages"] == b.counts()["messages"] == 10
+
+
+def test_a_new_server_gives_no_numbers_that_an_earlier_one_gave(
+    postgres: Postgres, host: Hosts, tmp_path: Path
+) -> None:
+    """Hosts move to an empty one: what each stores there arrives there, and on the other."""
+    a, b = host("a"), host("b")
+    for n in range(3):
+        for one in (a, b):
+            one.take(chat().user(f"early {n}").says("ok"), f"{n}-{one.folder.name}")
+            one.member.push()
+            one.member.pull(30)
+    a.member.pull(30)
+    (tmp_path / "new").mkdir()
+    fleet = Fleet(postgres, tmp_path / "new")
+    a.to(fleet.role("a"))
+    b.to(fleet.role("b"))
+    for n in range(3):
+        for one in (b, a):
+            one.take(chat().user(f"late {n}").says("ok"), f"late-{n}-{one.folder.name}")
+            assert one.member.push().messages == 2
+            one.member.pull(30)
+    b.member.pull(30)
+
+    assert fleet.count("messages") == 12
+    assert a.counts()["messages"] == b.counts()["messages"] == 24
+    assert len({row[0] for row in a.sql("SELECT id FROM lcm.messages")}) == 12
+    fleet.close()
 
 
 def test_two_hosts_that_summarise_the_same_bring_it_to_a_third(host: Hosts) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from worlds.fleet import Fleet, Host
+from worlds.fleet import Fleet, Host, Process, eventually
 from worlds.postgres import Postgres
 from worlds.process import chat
 
 from hermes_lcm.config import Secret
 from hermes_lcm.fleet import schema, server
+from hermes_lcm.fleet.forget import obey
+from hermes_lcm.search.scope import Rights
 
 Hosts = Callable[..., Host]
 REFUSED = (psycopg.errors.InsufficientPrivilege,)
@@ -92,16 +95,35 @@ def test_a_conversation_keeps_its_owner_its_parent_and_who_wrote_it(fleet: Fleet
     assert a.member.verify().sound
 
 
-def test_no_words_join_a_conversation_of_somebody_else(victim: Host, thief: Host) -> None:
+def test_no_words_join_a_conversation_of_somebody_else(fleet: Fleet, victim: Host, thief: Host, host: Hosts) -> None:
     """By the id of its session, which is no secret: the terminal's conversation stays what it was, and the host says so."""
     before = said(victim, "desk")
     thief.sql("INSERT INTO lcm.sessions SELECT conversation, owner, 'desk', NULL, origin, platform, host_key, mode, model, "
               "started_at, NULL, NULL, 0 FROM lcm.sessions")  # fmt: skip
     add(thief, 10**8 * 50 + 1, "desk")
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:  # as if it had begun before: it is fetched first
+        admin.execute("UPDATE lcm.conversations SET created_at = 0 WHERE conversation = %s", (place(thief)[0],))
+    fresh = host("fresh")
+    for each in (victim, fresh):
+        each.member.pull(30)
+
+        assert said(each, "desk") == before
+        assert each.session("desk").principal == "local"
+        assert "cannot be taken" in problems(each)
+
+
+def test_no_archive_joins_a_conversation_of_somebody_else(victim: Host, thief: Host) -> None:
+    """Nor does one of a chat's own hold messages of others."""
+    numbers = [row[0] for row in victim.sql("SELECT id FROM lcm.messages WHERE session_id = 'desk' LIMIT 2")]
+    for handle, session in (("one", "desk"), ("two", "chat")):
+        thief.sql(
+            "INSERT INTO lcm.archives SELECT conversation, owner, %s, %s, %s, 0, 1, 2, 'forged', 1, 'forged', 1, 1, 'archived', "
+            "1, 1 FROM lcm.conversations", handle, session, numbers,
+        )  # fmt: skip
+    thief.sql("UPDATE lcm.conversations SET fork_seq = fork_seq")
     victim.member.pull(30)
 
-    assert said(victim, "desk") == before
-    assert "cannot be taken" in problems(victim)
+    assert victim.db.query("SELECT handle FROM archives") == []
 
 
 def test_nothing_of_others_is_carried_or_inherited_into_a_chat(victim: Host, thief: Host, host: Hosts) -> None:
@@ -123,16 +145,16 @@ def test_nothing_of_others_is_carried_or_inherited_into_a_chat(victim: Host, thi
         assert SECRET not in said(each, "chat")
 
 
-@pytest.mark.parametrize("number", [2**63 - 1, 10**8 * 5000 + 1])
-def test_a_number_that_the_server_never_gave_is_not_taken(victim: Host, thief: Host, number: int) -> None:
-    """SQLite counts on from the greatest number: then nothing more would be stored, or nothing more pushed."""
+@pytest.mark.parametrize("number", [2**63 - 1, 10**8 * 10**6 + 1, 10**8 * 50 + 1])
+def test_a_number_that_the_server_never_gave_stops_nothing(victim: Host, thief: Host, number: int) -> None:
+    """SQLite counts on from the greatest number: nothing more would be stored, or nothing more pushed."""
     add(thief, number)
     victim.member.pull(30)
     victim.take(chat().user("and now").says("goes on"), "later")
 
     assert victim.member.push().messages == 2
-    assert victim.member.verify().sound
-    assert "cannot be taken" in problems(victim)
+    assert victim.member.verify().missing == []
+    assert ("cannot be taken" in problems(victim)) == (number > 10**14)
 
 
 def test_what_the_schema_before_stored_is_fixed_by_the_next_step(
@@ -242,6 +264,35 @@ def test_a_conversation_that_is_somebody_elses_on_the_server_is_told(fleet: Flee
     assert "as somebody else's" not in problems(victim)
 
 
+def test_a_purge_of_what_a_thief_said_takes_nothing_else_under_that_number(
+    fleet: Fleet, victim: Host, thief: Host
+) -> None:
+    """Numbers can be guessed: one that two messages have is purged nowhere, and the refusal says so; nor by a purge before."""
+    number, coming = victim.sql("SELECT min(id), max(id) + 2 FROM lcm.messages WHERE session_id = 'desk'")[0]
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute(f"GRANT lcm_purger TO {victim.sql('SELECT session_user')[0][0]}")
+    for each in (number, coming):
+        add(thief, each, text=f"forged {each}")
+    with pytest.raises(psycopg.errors.ObjectInUse, match="two messages"):
+        victim.sql("SELECT * FROM lcm.purge(ARRAY[%s]::bigint[], ARRAY['']::bytea[])", number)
+    assert victim.sql("SELECT messages FROM lcm.purge(ARRAY[%s]::bigint[], ARRAY['']::bytea[])", coming) == [(1,)]
+    with victim.db.transaction():  # as a host that pushed meanwhile, before it saw the other one's row
+        victim.db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'messages'", (coming - 2,))
+    victim.take(chat().user("one").says("two").user("three"), "more")
+    assert coming in victim.store.heads_of([coming])
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute(
+            "INSERT INTO lcm.conversations(nonce, owner, created_at) SELECT %s, owner, 0 FROM lcm.principals "
+            "WHERE name = 'local'", (victim.session("more").nonce,)
+        )  # fmt: skip
+    victim.member.push()
+    victim.member.pull(30)
+    obey(victim.member, victim.runtime.access(None, Rights(), trusted=True))
+
+    assert said(victim, "more") == ["one", "two", "three"]
+    assert SECRET in said(victim, "desk")
+
+
 STOPS = """
 INSERT INTO lcm.conversations(conversation, nonce, owner, created_at) OVERRIDING SYSTEM VALUE SELECT n, 'n' || n, lcm.owner_of('x'), 0 FROM generate_series((SELECT max(conversation) FROM lcm.conversations) + 1, (SELECT max(conversation) FROM lcm.conversations) + 50) n
 LOCK TABLE lcm.leases IN ACCESS EXCLUSIVE MODE
@@ -300,3 +351,25 @@ def test_a_role_of_another_realm_stops_nobody(
     assert pulled > 100
     assert claimed
     assert victim.member.verify().missing == []
+
+
+@pytest.mark.slow
+def test_no_turn_waits_for_a_lock_of_a_stolen_role_of_the_realm(fleet: Fleet, tmp_path: Path) -> None:
+    """It locks all rows that it sees: turns go on, the status says what waits, and all arrives once it is shut out."""
+    process, thief = Process(tmp_path / "p", fleet.role("p")), fleet.role("t")
+    assert process.runtime.fleet is not None
+    process.take(chat().turns(1))
+    eventually(lambda: fleet.count("messages") == 2 and process.behind() == 0)
+    with psycopg.connect(thief) as stolen:
+        stolen.execute("UPDATE lcm.conversations SET fork_seq = fork_seq")
+        stolen.execute("SELECT FROM lcm.messages, lcm.sessions FOR UPDATE")
+        began = time.monotonic()
+        process.take(chat().turns(3))
+        took = time.monotonic() - began
+        eventually(lambda: "lock timeout" in str(process.runtime.fleet.state()["error"]), 60)
+        assert fleet.count("messages") == 2
+    eventually(lambda: process.behind() == 0, 60)
+
+    assert took < 4, "the server's limit is five seconds"
+    assert fleet.count("messages") == 6
+    process.end()
