@@ -257,7 +257,8 @@ def _to_erase(deps: Access, planned: Plan) -> tuple[list[Path], list[str]]:
         "copies": sorted({*map(str, planned.copies), *left.get("copies", ())}),
         "files": sorted(shas.union(left.get("files", ()))),
     }
-    meta.note(_LEFT, left)
+    if any(left.values()):
+        meta.note(_LEFT, left)
     return [path for path in map(Path, left["copies"]) if path.is_file()], left["files"]
 
 
@@ -282,11 +283,15 @@ def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
     """
     planned = plan(deps, Selection(ids=tuple(rows)))
     late = any(each.rung != RUNG for each in deps.dag.nodes(nodes))
+    copies, shas = _to_erase(deps, planned)
     if planned.rows or late:
         kept = empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
         planned = _less(planned, kept)
-    for path in planned.copies:
-        disk.erase(path)
+    if copies or shas:
+        deps.payloads.remove(shas)
+        for path in copies:
+            disk.erase(path)
+        Meta(deps.db).forget(_LEFT)
     return planned
 
 

@@ -245,6 +245,25 @@ def test_a_purge_that_was_killed_leaves_no_file_behind(tmp_path, monkeypatch, at
     assert ask(again, "doctor deep").code == OK
 
 
+def test_a_host_that_was_killed_while_it_followed_erases_its_backups_when_it_goes_on(world, monkeypatch):
+    """What another host of the fleet purged."""
+
+    class Killed(BaseException):
+        pass
+
+    def dies(*_args: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(purge.disk, "erase", dies)
+    with pytest.raises(Killed):
+        purge.follow(world.deps(trusted=True), [4], [])
+    monkeypatch.undo()
+    again = world.restart()
+    purge.follow(again.deps(trusted=True), [4], [])
+
+    assert holds(again.home / "lcm-backups", SECRET) + holds(again.home / "lcm-exports", SECRET) == []
+
+
 def state_db(home: Path, *sessions: str) -> None:
     """The host's own database, with a message in each of these sessions."""
     with sqlite3.connect(home / "state.db") as host:
