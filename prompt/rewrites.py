@@ -531,9 +531,14 @@ class Oversized:
         self, messages: Messages, transcript: Transcript, room: Room, known: Mapping[Name, str]
     ) -> dict[int, str]:
         """Stubs by place in the list, as far as possible the known ones; the room keeps them."""
-        out: dict[int, str] = {}
+        out, most = dict[int, str](), room.most_tokens
         for n, (message, entry) in enumerate(zip(messages, transcript.entries, strict=False)):
-            if message.get("role") != "user" or not entry.ids or entry.own:
+            if message.get("role") != "user":
+                continue
+            body = message.get("api_content") or message.get("content")
+            if isinstance(body, str) and len(body) < most:  # no estimate makes more than a token of a character
+                continue
+            if not entry.ids or entry.own:
                 continue
             name = _named(entry)
             if text := room.stubs.get(name) or self._stub(message, entry.ids, room, known.get(name, "")):
@@ -552,8 +557,8 @@ class Oversized:
         """Stub of a message, or of several that the host joined (the address is that of the largest); "" where it fits."""
         sent, most = as_sent(message), room.most_tokens
         said = content.text_of(sent.get("content"))
-        if len(said) < (most if isinstance(sent.get("content"), str) else _SHOWN_OF_OVERSIZED * most):
-            return ""  # no estimate makes more than a token of a character, and pictures have no beginning and end
+        if len(said) < _SHOWN_OF_OVERSIZED * most:  # pictures have no beginning and end
+            return ""
         heads = self._store.heads_of(ids)
         size = max(self._rough([sent]), int(sum(head.tokens for head in heads.values()) / room.factor))
         if size <= (most * _FITS_AGAIN if known else most):
