@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ..recall.access import Access
 
 TOPIC: Final = "fleet"
+#: So many blocks at most an earlier server gave that this one did not.
+_MOST_BLOCKS: Final = 10_000
 _CONFLICTS: Final = "fleet conflicts"
 _UNREADABLE: Final = "fleet unreadable"
 _HELD: Final = "fleet held"
@@ -363,7 +365,7 @@ def exact(deps: Access) -> Access:
 def _new_block(connection: Connection[tuple[Any, ...]], file: str, beyond: int = 0) -> int:
     """A block for a file. ``beyond``: an earlier server gave blocks up to this one; SQLite counts on from the greatest number."""
     row = connection.execute("SELECT lcm.new_block(%s)", (file,)).fetchone()
-    if row is not None and row[0] <= beyond:
+    if row is not None and row[0] <= beyond < row[0] + _MOST_BLOCKS:
         sql = "SELECT max(lcm.new_block(%s)) FROM generate_series(%s::bigint, %s)"
         row = connection.execute(sql, (file, row[0], beyond)).fetchone()
     assert row is not None

@@ -310,6 +310,7 @@ INSERT INTO lcm.leases(conversation, owner, until) SELECT conversation, owner, '
 SELECT * FROM lcm.conversations, lcm.messages FOR UPDATE
 SELECT lcm.new_block('x'), lcm.owner_of('y'), lcm.seen(1)
 SELECT nextval('lcm.conversations_conversation_seq')
+SELECT count(lcm.new_block('x')) FROM generate_series(1, 20000)
 SELECT setval('lcm.blocks_block_seq', 9223372036854775807)
 SELECT pg_current_xact_id(), lo_create(0)
 CREATE TEMP TABLE messages(x int); CREATE TEMP TABLE grants(x int); SET LOCAL search_path = pg_temp
@@ -346,10 +347,14 @@ def test_a_role_of_another_realm_stops_nobody(
         victim.member.release(1)
         with psycopg.connect(victim.dsn, options="-c lock_timeout=5s") as purging:
             purged = purging.execute(PURGE).fetchall()
+        other.take(chat().user("from another host").says("ok"), "far")
+        other.member.push()
+        victim.member.pull(30)
 
     assert (pushed, purged) == (2, [(1,)])
     assert pulled > 100
     assert claimed
+    assert "from another host" in said(victim, "far")
     assert victim.member.verify().missing == []
 
 
