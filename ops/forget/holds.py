@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ...recall.access import Access
 
 _HOLD: Final = "hold:"
+_GONE: Final = "{} was purged: nothing is left of it that could be kept"
 _HELD: Final = f"""
 SELECT m.store_id FROM messages m JOIN sessions s USING(session_key)
  WHERE m.store_id IN (SELECT value FROM json_each(:ids))
@@ -64,12 +65,12 @@ def _hold(deps: Access, name: str, *, undo: bool, dry: bool) -> None:
         if head is None:
             raise NotFound(f"nothing is stored under {name}")
         if head.flags & Flag.PURGED and not undo:
-            raise BadRequest(f"{name} was purged: there is nothing to keep")
+            raise BadRequest(_GONE.format(name))
         if not dry:
             deps.store.flag([number], **({"remove": Flag.PINNED} if undo else {"add": Flag.PINNED}))
         # Asked last: what is pinned now stays, so a purge that is on its way came before.
         if not undo and deps.store.heads_of([number])[number].flags & Flag.PURGED:
-            raise BadRequest(f"{name} was purged: nothing is left of it that could be kept")
+            raise BadRequest(_GONE.format(name))
     elif deps.sessions.find(name) is None and not undo:
         raise NotFound(f"nothing is stored under a session {name!r}; a message is named like msg_12")
     elif undo and not dry:

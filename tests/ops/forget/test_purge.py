@@ -460,6 +460,9 @@ def test_a_pin_of_what_was_purged_says_that_nothing_is_left(world):
     ask(world, "purge messages msg_4 apply")
     refused = ask(world, "pin msg_4")
 
-    assert (refused.code, refused.text) == (REFUSED, "Not done: msg_4 was purged: there is nothing to keep")
+    assert (refused.code, refused.text) == (
+        REFUSED,
+        "Not done: msg_4 was purged: nothing is left of it that could be kept",
+    )
     assert ask(world, "pin").data["messages"] == []
     assert ask(world, "pin msg_4 undo").code == OK
