@@ -116,7 +116,8 @@ class Intake:
 
     ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
     ``rewritten``: the host's own compressor may have written rows anew, shortened or with its summary glued to them.
-    ``ours``: the other store is a database of ours, so when its rows were stored tells where they belong.
+    ``ours``: the other store is a database of ours, so when its rows were stored tells where they belong. ``resumed``: records
+    here whose prompts only that one knows, and what their lists show of it.
     """
 
     def __init__(
@@ -130,8 +131,9 @@ class Intake:
         find: Callable[[Sequence[Seen]], Replays] = replays.find,
         rewritten: bool = False,
         ours: bool = False,
+        resumed: Callable[[], Mapping[int, Sequence[str]]] = dict,
     ) -> None:
-        self._ours = ours
+        self._ours, self._resumed = ours, resumed
         self._deps = deps
         self._source = source
         self._keep = keep_copies
@@ -283,7 +285,14 @@ class Intake:
         # What another process said meanwhile is in no list of the other store, and was not taken back for that.
         alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
         listed = self._listed(session, scan, shown) if alone or there.isdisjoint(mine.values()) else ()
-        woven = interleave(list(mine.values()), marks, listed)
+        at = {scan.keys[n]: k for k, n in enumerate(rows)}
+        lists = self._resumed()
+        resumed = {
+            n: [at[key] for key in lists.get(head.store_id, ()) if key in at]
+            for n, head in enumerate(shown)
+            if alone and head.flags & Flag.IMPORTED
+        }
+        woven = interleave(list(mine.values()), marks, listed, resumed)
         verdict.gone = [shown[n].store_id for n in woven.gone if alone and not shown[n].flags & HIDDEN]
         verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
         verdict.flags.update((rows[k], Flag.UNALIGNED) for k in woven.doubtful)
@@ -302,7 +311,7 @@ class Intake:
         if scan.unknown:
             return None
         at = {head.store_id: n for n, head in enumerate(shown)}
-        places = [at[item.store_id] for item in self._transcripts.expected(session, scan.prompt) if item.store_id in at]
+        places = [at[item.store_id] for item in self._transcripts.listed(session, scan.prompt) if item.store_id in at]
         tail = scan.prompt.tail_ids if scan.prompt is not None else ()
         return list(takewhile(lambda n: not shown[n].flags & Flag.UNALIGNED or shown[n].store_id in tail, places))
 

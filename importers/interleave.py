@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, pairwise, takewhile
 from math import inf
+from types import MappingProxyType
 from typing import NamedTuple
 
 #: So many rows in a row are no coincidence in the middle of a list; where it begins, two are none.
@@ -52,15 +53,20 @@ class _Row(NamedTuple):
     there: int | None
 
 
-def interleave(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] | None = ()) -> Woven:
+def interleave(
+    here: Sequence[Mark],
+    there: Sequence[Mark],
+    listed: Sequence[int] | None = (),
+    resumed: Mapping[int, Sequence[int]] = MappingProxyType({}),
+) -> Woven:
     """Place the rows there between the rows here. Both are in their order; so is what comes out.
 
     ``listed``: the rows here that the list with which the other record begins should show, from its first message on; None where
-    nobody knows.
+    nobody knows. ``resumed``: records here that no prompt explained, and the rows there that the lists behind them should show.
     """
     out = Woven()
     ours, others = _Record(here), _Record(there)
-    copies = _anchored(ours, others, listed or ())
+    copies = _anchored(ours, others, listed or (), resumed)
     before = 0
     for mine, theirs in _goes(ours, others):
         for row in _around(mine, theirs, copies):
@@ -122,13 +128,17 @@ class _Record:
             self.at[n] = at
 
 
-def _anchored(here: _Record, there: _Record, listed: Sequence[int]) -> dict[int, int]:
+def _anchored(
+    here: _Record, there: _Record, listed: Sequence[int], resumed: Mapping[int, Sequence[int]]
+) -> dict[int, int]:
     """Rows there that are rows here; from now on both came at one moment, and what lies between them comes between."""
     copies = _in_order(_copies(here.rows, there.rows))
     times = {n: here.at[twin] for n, twin in copies.items()}
     for n, twin in _put_again(here, there, copies).items():
         copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
-    for n, twin in _listed(here, there, _in_order(copies), listed).items():
+    for n, twin in _listed(here, there, _in_order(copies), listed, later=not resumed).items():
+        copies[n], times[n] = twin, min(here.at[twin], there.at[n])
+    for n, twin in _resumed(here, there, _in_order(copies), resumed).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     for n, twin in _runs(here, there, _in_order(copies)).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
@@ -165,20 +175,43 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     return out
 
 
-def _listed(here: _Record, there: _Record, copies: Mapping[int, int], listed: Sequence[int]) -> dict[int, int]:
-    """Rows of the list that a record began with: behind what it has copies of, in the places that the list should show.
+def _listed(
+    here: _Record, there: _Record, copies: Mapping[int, int], listed: Sequence[int], *, later: bool
+) -> dict[int, int]:
+    """Rows of the list that a record began with: in front of and behind what it has copies of, in the places that the list
+    should show.
 
-    Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later.
+    Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later. ``later``: but
+    one that came here later, from a known place, may show what is there.
     """
-    last = max(copies, default=-1)
-    places = [n for n in listed if n > copies.get(last, -1)]
+    first, last = min(copies, default=len(there.rows)), max(copies, default=-1)
+    front = [(n, twin) for n, twin in enumerate(listed[:first]) if twin < copies.get(first, len(here.rows))]
+    behind = [n for n in listed if n > copies[last]] if copies else []
     out: dict[int, int] = {}
-    for n, twin in enumerate(places[: len(there.rows) - last - 1], last + 1):
-        mine, theirs = here.rows[twin], there.rows[n]
-        said_twice = not (here.in_a_go(twin) or there.in_a_go(n)) or (copies and mine.at > theirs.at)
-        if mine.digest != theirs.digest or said_twice:
-            break
-        out[n] = twin
+    for pairs in (front, list(enumerate(behind[: len(there.rows) - last - 1], last + 1))):
+        for n, twin in pairs:
+            mine, theirs, again = here.rows[twin], there.rows[n], here.in_a_go(twin)
+            said_twice = not (again or there.in_a_go(n)) or (copies and mine.at > theirs.at and not (again and later))
+            if mine.digest != theirs.digest or said_twice:
+                break
+            out[n] = twin
+    return out
+
+
+def _resumed(
+    here: _Record, there: _Record, copies: Mapping[int, int], resumed: Mapping[int, Sequence[int]]
+) -> dict[int, int]:
+    """Rows of lists that came here while the rows they show were only there: stored in one go with that which they began with."""
+    out: dict[int, int] = {}
+    taken = set(copies.values())
+    for first, places in resumed.items():
+        left = iter([n for n in places if n not in copies and n not in out])
+        go = [n for n in range(first + 1, len(here.rows)) if here.rows[n].at == here.rows[first].at and n not in taken]
+        for twin in go:
+            n = next((n for n in left if there.rows[n].digest == here.rows[twin].digest), None)
+            if n is None:
+                break
+            out[n] = twin
     return out
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..dag import fingerprint
+from ..ingest.transcript import Transcripts
 from ..records import Assembly, Flag, NewNode, Node, Row, Stored
 from ..session import Session
 from ..storage.meta import Meta
@@ -87,6 +88,7 @@ class _Merge:
         self._ledger = Ledger(deps.db)
         self._ids = _Ids()
         self._before: dict[int, dict[int, None]] = {}  # roots of prompts that a list there began with, by conversation
+        self._records: set[int] = set()  # here, of prompts that only the other store knew
         self.out = Merged()
 
     def run(self) -> Merged:
@@ -111,6 +113,7 @@ class _Merge:
         self._nodes()
         for conversation in self._ids.conversations:
             self._prompts(conversation)
+            self._explained(self._ids.conversations[conversation])
             self._archives(conversation)
         self._ledger.forget(source)
         return self.out
@@ -205,8 +208,16 @@ class _Merge:
                 self._note_records(conversation, rows)
                 yield [_item(row) for row in rows]
 
-        intake = Intake(self._deps, source, keep_copies=True, find=find, ours=True)
-        home = next(iter(sessions.values())).conversation_id
+        session = next(iter(sessions.values()))
+        home = session.conversation_id
+        intake = Intake(
+            self._deps,
+            source,
+            keep_copies=True,
+            find=find,
+            ours=True,
+            resumed=lambda: self._resumed(conversation, home),
+        )
         here = self._deps.store.heads_of([head.store_id for head in heads])
         same = {
             head.store_id
@@ -222,7 +233,32 @@ class _Merge:
         self.out.present += taken.present
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
         self._ids.messages.update({int(k): n for k, n in self._ledger.rows_by_source(source, MESSAGE).items()})
-        self._taken_back(next(iter(sessions.values())), heads, same)
+        self._taken_back(session, heads, same)
+
+    def _resumed(self, conversation: int, home: int) -> dict[int, list[str]]:
+        """Records here whose prompts only the other store knows, and what the lists behind them show of it."""
+        last = self._other.sessions.of_conversation(conversation)[-1:]
+        out: dict[int, list[str]] = {}
+        for record in self._deps.store.imported([home]) if last else ():
+            text = self._deps.store.text(record.store_id)
+            prompt = _prompt_of(self._other, text)
+            if prompt is not None and prompt.conversation_id == conversation and _prompt_of(self._deps, text) is None:
+                rows = Transcripts(self._other.store, self._other.sessions).listed(last[0], prompt)
+                out[record.store_id] = [str(row.store_id) for row in rows]
+        self._records.update(out)
+        return out
+
+    def _explained(self, home: int) -> None:
+        """Records here whose prompts have come are no messages any more, but where a summary has taken one for that."""
+        store, dag = self._deps.store, self._deps.dag
+        with self._deps.db.transaction():
+            mine = [row.store_id for row in store.imported([home]) if row.store_id in self._records]
+            known = [n for n in mine if not dag.covering(n) and _prompt_of(self._deps, store.text(n)) is not None]
+            session = self._deps.sessions.of_conversation(home)[-1] if known else None
+            if session is not None:
+                store.append(
+                    home, session.session_id, store.last_seq(home), [], source="", now=self._deps.clock(), retract=known
+                )
 
     def _taken_back(self, session: Session, heads: Sequence[Stored], copied: Collection[int]) -> None:
         """Undo of the stand-in, done here too; what it brought back comes back only where its record goes on longer."""

@@ -29,7 +29,8 @@ from ..storage.disk import in_memory, is_memory, stand_in
 from ..storage.meta import Health
 from ..storage.upgrade import BACKUPS
 from .adopt import adopt_beside, exchange, is_earlier, parts_on
-from .merge import Merged, is_known, merge
+from .ledger import Ledger, Source
+from .merge import KIND, Merged, is_known, merge
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -46,6 +47,7 @@ _NOT_MERGED: Final = (StoreError, ValueError, TypeError, KeyError, AttributeErro
 #: What a value that SQLite refuses raises: it would be refused by a stand-in, too.
 _OF_A_VALUE: Final = (UnicodeError, OverflowError)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
+_OTHERS_S, _LOOK_S = 10.0, 0.02
 
 
 class Standby:
@@ -270,6 +272,7 @@ class Standby:
                 return
             if not self._db.stands_in:
                 whole = self._merge_left()
+                self._wait_for_others()
                 self._looked = self._db.identity
                 self.settled = self._looked if whole else None
 
@@ -292,6 +295,20 @@ class Standby:
         elif left:
             self._health.resolved(TOPIC)
         return whole
+
+    def _wait_for_others(self) -> None:
+        """Wait for a while for another process that merges into this file: only a part of what was said is here."""
+        end = time.monotonic() + _OTHERS_S
+        with suppress(StoreError):
+            while time.monotonic() < end and any(map(self._is_merging, Ledger(self._db).sources())):
+                time.sleep(_LOOK_S)
+
+    def _is_merging(self, source: Source) -> bool:
+        """Is a merge going on, of a process that lives?"""
+        path = Path(str(source.about.get("path", "")))
+        return source.kind == KIND and path in standby.stand_ins(self._db.path) and path not in standby.free(
+            self._db.path, self._db.file
+        )  # fmt: skip
 
     def _in_turn(self, left: Sequence[Path], *, last: bool) -> Iterator[Path]:
         """Stand-ins, the oldest first; but one that begins with a prompt which is not here waits for that which may bring it.

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
-from itertools import accumulate, pairwise
+from itertools import accumulate, dropwhile, pairwise
 from operator import or_
-from typing import Any
+from typing import Any, TypeVar
 
 from ..dag import SummaryDag
 from ..errors import Overtaken
@@ -72,6 +72,7 @@ class _Read:
 
 
 Messages = Sequence[Mapping[str, Any]]
+_Row = TypeVar("_Row", Stored, Expected)
 WriteFilters = Callable[[Mapping[str, Any], Message], Message | None]
 """What happens to a message on its way into the store: redaction, externalisation, filters. None keeps it out."""
 
@@ -251,7 +252,7 @@ class Ingest:
         else:
             known, head, before, assembly = 0, Entries([]), 0.0, first_message.assembly
             last_seq = self._store.last_seq(session.conversation_id)
-            expected = self._transcripts.expected(session, assembly)
+            expected = self._behind(assembly, self._transcripts.listed(session, assembly))
         reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
         reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
         reads = _named_by_rows(reads, self._was(session, messages) if window is None else (), expected)
@@ -284,8 +285,8 @@ class Ingest:
         return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), leftover
 
     def _was(self, session: Session, messages: Messages) -> Sequence[Entry]:
-        """The first messages of a list as this process saw them in another file."""
-        left = self._left.get(session.session_id)
+        """The first messages of a list as this process saw them, in another file or before another writer was faster."""
+        left = self._left.get(session.session_id) or self._windows.get(session.session_id)
         return left.known(messages) if left is not None else ()
 
     def _placed(
@@ -303,18 +304,18 @@ class Ingest:
         It stands for what lay before the first message behind it that is known: there it goes.
         """
         if first_message.kind != "unknown":
-            return align(
-                [self._live(read) for _, read in theirs], expected, self._cores,
-                before=before, seen=seen, shared=shared, named=self._named,
-            )  # fmt: skip
+            live, assembly = [self._live(read) for _, read in theirs], first_message.assembly
+            if assembly is not None and live and expected and live[0].digest != expected[0].digest:
+                before = self._covered(assembly)
+            return align(live, expected, self._cores, before=before, seen=seen, shared=shared, named=self._named)
         row = first_message.row
         others = [item for item in expected if row is None or item.store_id != row.store_id]
         rest = [self._live(read) for _, read in theirs[1:]]
         behind = [item for item in others if row is not None and item.pos > row.pos]
         if rest and behind and behind[0].digest == rest[0].digest:
             others = behind
-        elif known := _overlap(rest, others):
-            others = others[-known:]
+        else:
+            others = others[len(others) - _overlap(rest, others) :]
         plan = align(rest, others, self._cores, before=before, seen=seen, named=self._named)
         first = next((place.ids[0] for place in plan.places if place.ids), None)
         if row is not None:
@@ -589,12 +590,17 @@ class Ingest:
     def _filtered(self, message: Mapping[str, Any], read: Message) -> Message | None:
         return read if self._filters is None else self._filters(message, read)
 
-    def _behind(self, assembly: Assembly | None, rows: Sequence[Stored]) -> Sequence[Stored]:
-        """Rows that a list with this prompt can show again: not what lies under its summaries."""
-        if assembly is None or not rows:
+    def _behind(self, assembly: Assembly | None, rows: list[_Row]) -> list[_Row]:
+        """Rows that a list with this prompt can show (again): not what lies under its summaries, whenever it came there."""
+        tail = set(assembly.tail_ids) if assembly is not None else set[int]()
+        if assembly is None or all(row.pos > assembly.last_pos or row.store_id in tail for row in rows):
             return rows
-        covered = max((node.last_pos for node in self._dag.nodes(assembly.roots)), default=0.0)
-        return [row for row in rows if row.pos > covered or row.store_id in assembly.tail_ids]
+        covered = self._covered(assembly)
+        return [row for row in rows if row.pos > covered or row.store_id in tail]
+
+    def _covered(self, assembly: Assembly) -> float:
+        """Position of the last row under the summaries of a prompt."""
+        return max((node.last_pos for node in self._dag.nodes(assembly.roots)), default=0.0)
 
     def _brought_back(self, session: Session, changes: _Changes) -> tuple[list[int], list[Place]]:
         """Rows that the user had taken back and that are shown again are not new."""
@@ -679,9 +685,12 @@ def _trim(windows: OrderedDict[str, Window]) -> None:
 def _named_by_rows(reads: Sequence[_Read], before: Sequence[Entry], expected: Sequence[Expected]) -> list[_Read]:
     """Messages that this process saw in another file, with the rows here that they are, by when they were stored.
 
-    ``before``: what the first messages were there. One that has no such row here may have one that was stored at another time.
+    ``before``: what the first messages were there. One that has no such row here may have one that was stored at another time;
+    so may those that were stored in one go with the same words, where not all of them are here.
     """
-    names = {_name(item.digest, item.stored_at) for item in expected} if before else set()
+    often = Counter(_name(was.digest, was.stored_at) for was in before)
+    here = Counter(_name(item.digest, item.stored_at) for item in expected) if before else Counter[bytes]()
+    names = {name for name, count in here.items() if count == often[name]}
     out = list(reads)
     for n, (read, was) in enumerate(zip(reads, before, strict=False)):
         if read.core is not None and not read.own and was.stored_at and was.digest == read.digest:
@@ -766,8 +775,9 @@ def _moved(plan: Plan, theirs: Sequence[tuple[int, _Read]], expected: Sequence[E
     if all(seen(item.store_id) for item in expected):
         return
     placed = {store_id for place in plan.places for store_id in place.ids}
+    shown = dropwhile(lambda item: item.store_id not in placed, expected)
     left: dict[bytes, list[int]] = {}
-    for item in expected:
+    for item in dropwhile(lambda item: item.store_id in placed, shown):  # what lies in front was said before
         if item.store_id not in placed:
             left.setdefault(item.digest, []).append(item.store_id)
     for n, (place, (_, read)) in enumerate(zip(plan.places, theirs, strict=True)):

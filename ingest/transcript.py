@@ -137,6 +137,17 @@ class Transcripts:
                 rows.setdefault(row.store_id, row)
         return _thread(sorted(rows.values(), key=lambda row: (row.pos, row.seq)), own, gone)
 
+    def listed(self, session: Session, assembly: Assembly | None) -> list[Expected]:
+        """The expected transcript but for older rows that came into the tail of its prompt since.
+
+        A merge brought them, and no list with that prompt shows them.
+        """
+        rows = self.expected(session, assembly)
+        if assembly is None:
+            return rows
+        tail, end, made = set(assembly.tail_ids), assembly.last_pos, assembly.created_at
+        return [row for row in rows if row.pos > end or row.store_id in tail or row.stored_at >= made]
+
     def fork(self, session: Session, places: Sequence[Place]) -> bool:
         """A branch begins behind the last of its parent's messages that it shows; the parent itself loses nothing."""
         if session.parent_id is None or self._store.has_rows(session.conversation_id):

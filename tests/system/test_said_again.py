@@ -6,6 +6,7 @@ Nothing but its place tells one "ok" from another. A host plays a conversation a
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import sqlite3
@@ -13,11 +14,16 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Event, Thread, Timer
+from typing import Any
 
 import pytest
 from worlds.breaking import Host
 from worlds.process import Chat, chat, reload, texts, tokens_of
 
+from hermes_lcm import runtime
+from hermes_lcm.config import Config
+from hermes_lcm.importers import intake, merge, standby
 from hermes_lcm.records import Flag
 from hermes_lcm.storage.disk import is_memory
 
@@ -28,17 +34,18 @@ _LONG = tuple(chat().turns(1, first=n, words=120)[1]["content"] for n in range(3
 _TABLES = ("conversations", "sessions", "messages", "assemblies", "nodes", "node_sources", "blocks")
 _SEEDS = range(3)
 _ACTS = 12
+_LAP = 40
 
 
 class Story:
     """A host that says the same words again and again. ``thread``: what the user has not taken back."""
 
-    def __init__(self, home: Path, seed: int = 0) -> None:
+    def __init__(self, home: Path, seed: int = 0, *, window: int = 5_333) -> None:
         self.home, self.rng = home, random.Random(seed)
         self.shift = 0.0
         self.thread: list[str] = []
         self.live = Chat()
-        self.host = Host(home)
+        self.host = Host(home, window=window)
         self.mend: Mend | None = None
 
     @property
@@ -48,6 +55,12 @@ class Story:
     def says(self, turns: int) -> None:
         for _ in range(turns):
             self.turn(self.rng.choice(_WORDS), self.rng.choice((*_WORDS, *_LONG)))
+
+    def says_again(self, turns: int) -> None:
+        """The same words in the same order, lap after lap."""
+        for _ in range(turns):
+            asked, answered = texts(chat().turns(1, first=len(self.thread) // 2 % _LAP, words=20))
+            self.turn(asked, answered)
 
     def turn(self, asked: str, answered: str) -> None:
         new = Chat().user(asked).says(answered)
@@ -212,3 +225,68 @@ def test_a_page_that_cannot_be_copied_doubles_and_loses_nothing(hermes_home: Pat
 
     assert story.shown() == story.thread
     assert "unknown context message in s" not in story.host.topics()
+
+
+@pytest.mark.parametrize("window", [5_333, 16_000])
+@pytest.mark.parametrize("batches", [None, 0, 1, 2, 3, 4, 5])
+def test_a_chat_goes_on_while_another_process_fills_the_database(
+    hermes_home: Path, batches: int | None, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was lost, and the process that saved it merges it: before that, and after each batch, only a part is there."""
+    story = Story(hermes_home, window=window)
+    story.says_again(3 * _LAP + 10)
+    story.host.close()
+    saved = hermes_home / f"lcm.standby-20260101-000000-1-{os.getppid()}.db"
+    story.db.rename(saved)
+    other, left = runtime.by_itself(story.db, Config()), [batches]
+
+    def goes_on() -> None:
+        story.restarts()
+        story.says_again(3)
+
+    real = intake._Writer.write
+
+    def write(*args: Any) -> None:
+        if left[0] == 0:
+            goes_on()
+        left[0] = None if not left[0] else left[0] - 1
+        real(*args)
+
+    monkeypatch.setattr(standby, "_OTHERS_S", 0.0)  # it gives up waiting for the other one
+    monkeypatch.setattr(merge, "_BATCH", 50)
+    monkeypatch.setattr(intake._Writer, "write", write)
+    if batches is None:
+        goes_on()
+    other.standby._merged(saved)
+    story.says_again(_LAP)
+
+    assert story.shown() == story.thread
+
+
+def test_a_process_that_begins_waits_for_the_merge_of_another_one(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stores nothing into a file that has only a part of the conversation."""
+    story = Story(hermes_home, window=16_000)
+    story.says_again(10)
+    story.host.close()
+    saved = hermes_home / f"lcm.standby-20260101-000000-1-{os.getppid()}.db"
+    story.db.rename(saved)
+    other, begun, goes_on, real = runtime.by_itself(story.db, Config()), Event(), Event(), intake._Writer.write
+
+    def write(*args: Any) -> None:
+        begun.set()
+        assert goes_on.wait(10)
+        real(*args)
+
+    monkeypatch.setattr(intake._Writer, "write", write)
+    merging = Thread(target=lambda: other.standby._keep(saved, other.standby._merged(saved)))
+    merging.start()
+    assert begun.wait(10)
+    Timer(1.5, goes_on.set).start()
+    story.restarts()
+    story.says_again(1)
+    assert goes_on.is_set()
+    merging.join()
+
+    assert story.shown() == story.thread
