@@ -47,7 +47,7 @@ _NOT_MERGED: Final = (StoreError, ValueError, TypeError, KeyError, AttributeErro
 #: What a value that SQLite refuses raises: it would be refused by a stand-in, too.
 _OF_A_VALUE: Final = (UnicodeError, OverflowError)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
-_OTHERS_S, _LOOK_S = 10.0, 0.02
+_OTHERS_S, _LOOK_S = 3.0, 0.02
 
 
 class Standby:
@@ -272,7 +272,8 @@ class Standby:
                 return
             if not self._db.stands_in:
                 whole = self._merge_left()
-                self._wait_for_others()
+                if self._looked != self._db.identity:  # once for each file
+                    self._wait_for_others()
                 self._looked = self._db.identity
                 self.settled = self._looked if whole else None
 
