@@ -175,10 +175,13 @@ def _holding(deps: Access, rows: Sequence[int]) -> tuple[Path, ...]:
         except StoreError:
             return path.stat().st_mtime >= first
 
+    return tuple(path for path in _kept_files(deps) if holds_some(path))
+
+
+def _kept_files(deps: Access) -> list[Path]:
+    """Backups, exports and damaged copies: all files in their folders."""
     folders = (backup.backup_folder(deps.db.path), deps.db.path.parent / "lcm-exports")
-    return tuple(
-        path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file() and holds_some(path)
-    )
+    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
 def _sessions_of(deps: Access, rows: Sequence[int]) -> list[str]:
@@ -249,7 +252,10 @@ def _unfinished(deps: Access, said: str) -> None:
 
 
 def _to_erase(deps: Access, planned: Plan) -> tuple[list[Path], list[str]]:
-    """Copies that hold what goes, and its payload files, with those that a killed purge left: nobody finds them by empty rows."""
+    """Copies that hold what goes, and its payload files, with those that a killed purge left: nobody finds them by empty rows.
+
+    A database may have come from somewhere: what it names outside the folders of copies is left alone.
+    """
     meta = Meta(deps.db)
     left = meta.value(_LEFT) or {}
     shas = {ref.sha for name in planned.payloads for ref in deps.payloads.refs_named(name)}
@@ -259,7 +265,9 @@ def _to_erase(deps: Access, planned: Plan) -> tuple[list[Path], list[str]]:
     }
     if any(left.values()):
         meta.note(_LEFT, left)
-    return [path for path in map(Path, left["copies"]) if path.is_file()], left["files"]
+    return [path for path in _kept_files(deps) if str(path) in left["copies"]], [
+        sha for sha in left["files"] if sha.isalnum()
+    ]
 
 
 def _note(deps: Access, done: Done, evidence: proof.Evidence) -> None:

@@ -20,6 +20,7 @@ from hermes_lcm.ops.forget import purge
 from hermes_lcm.ops.forget.elsewhere import Selection
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import files
+from hermes_lcm.storage.meta import Meta
 
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"
 
@@ -466,3 +467,16 @@ def test_a_pin_of_what_was_purged_says_that_nothing_is_left(world):
     )
     assert ask(world, "pin").data["messages"] == []
     assert ask(world, "pin msg_4 undo").code == OK
+
+
+def test_a_purge_erases_no_file_that_the_database_names_elsewhere(world):
+    """A database may have come from somewhere, and say that an earlier purge left any file of this machine."""
+    precious = [world.home / "precious.txt", world.home / "precious.z"]
+    for path in precious:
+        path.write_text("keep me", encoding="utf-8")
+    with world.runtime.db.transaction():
+        Meta(world.runtime.db).note(purge._LEFT, {"copies": [str(precious[0])], "files": ["../../precious"]})
+    ask(world, "purge messages msg_4 apply")
+
+    assert [path.read_text(encoding="utf-8") for path in precious] == ["keep me"] * 2
+    assert holds(world.home, SECRET) == []
