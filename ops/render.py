@@ -241,7 +241,7 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         looked = lineage["newest_messages"]
         of = f" (of the newest {looked:,})" if looked < data["store"]["session_messages"] else ""
         rows.append(("sources", ", ".join(f"{name} {n:,}" for name, n in lineage["sources"].items()) + of))
-    rows.append(("disk", disk_said(data["disk"])))
+    rows += [("disk", said) for said in [disk_said(data["disk"])] if said]  # a chat is told nothing of the machine
     if inside := data.get("inside_database"):
         rows.append(("inside the database", disk_said(inside) if isinstance(inside, Mapping) else inside))
     if retention := data.get("retention"):

@@ -79,6 +79,18 @@ def test_a_chat_counts_what_belongs_to_its_partner(world: Home) -> None:
     assert status(world.deps("s1"))["dag"]["total_nodes"] == 1
 
 
+def test_a_chat_is_told_nothing_of_the_disk(world: Home) -> None:
+    """A line without a value says nothing."""
+    world.runtime.sessions.open("chat", now=1.0, platform="telegram", host_key="agent:main:telegram:dm:7")
+    world.say("hello", session="chat")
+    told = [
+        bool(re.search(r"^\s+disk\b", status_text(status(world.deps("chat", trusted=trusted))), re.MULTILINE))
+        for trusted in (True, False)
+    ]
+
+    assert told == [True, False]
+
+
 def test_pressure_is_measured_against_window_and_threshold(world: Home) -> None:
     """150,000 of 200,000 tokens is the default threshold exactly."""
     said = status(world.deps(last_prompt_tokens=150_000))
