@@ -158,11 +158,11 @@ def output(*, terminal: bool) -> Iterator[list[str]]:
     os.close(read)
 
 
-def typed(home: Path, words: list[str], *, terminal: bool) -> tuple[int, str]:
-    """(exit code, what was said) of ``hermes lcm WORDS``."""
+def typed(home: Path, words: list[str], *, terminal: bool, **variables: str) -> tuple[int, str]:
+    """(exit code, what was said) of ``hermes lcm WORDS``, with these environment variables."""
     parser = argparse.ArgumentParser()
     cli.setup(parser)
-    runtime = Runtime(home / "lcm.db", load({}), Process())
+    runtime = Runtime(home / "lcm.db", load(variables), Process())
     with output(terminal=terminal) as said:
         try:
             args, _ = parser.parse_known_args(words)

@@ -36,7 +36,8 @@ def mounted(
         subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
         monkeypatch.setenv("HERMES_HOME", str(home))
         monkeypatch.chdir(home)
-        yield lambda words: typed(home, words.split(), terminal=False)
+        # With so few that stay raw a rotation has something to do.
+        yield lambda words: typed(home, words.split(), terminal=False, LCM_FRESH_TAIL_COUNT="4")
     finally:
         subprocess.run(["umount", "-l", str(place)], check=True)
 

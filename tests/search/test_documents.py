@@ -15,6 +15,7 @@ from hermes_lcm.ops.doctor.content import index_problems
 from hermes_lcm.records import Flag, NewNode, Scope
 from hermes_lcm.search import query as words
 from hermes_lcm.search.index import MessageIndex
+from hermes_lcm.storage.files import silent
 from hermes_lcm.storage.meta import Meta
 from hermes_lcm.store import LATER_CHARS
 
@@ -192,6 +193,7 @@ def problems(world: World) -> list[str]:
     runtime = world.runtime
     deps: Any = type("Deps", (), {})()
     deps.db, deps.index, deps.node_index, deps.store = world.db, runtime.index, runtime.node_index, runtime.view_store
+    deps.progress = silent
     return index_problems(deps, deep=True)
 
 
