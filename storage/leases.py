@@ -115,7 +115,7 @@ def _host() -> str:
 
 @cache
 def _machine() -> str:
-    """Name of the host, and the room of process numbers: two containers may bear one name, and each counts its own processes."""
+    """Name of the host and its PID namespace: two containers may bear one name, and each counts its own processes."""
     try:
         return f"{_host()}:{Path('/proc/self/ns/pid').readlink()}".replace("|", "_")
     except OSError:

@@ -103,7 +103,7 @@ def test_a_claim_ends_with_its_process(tmp_path: Path, end: str) -> None:
     assert not mine.has_others("session:s")
 
 
-@pytest.mark.skipif(not has_containers(), reason="needs the right to make a room of process numbers")
+@pytest.mark.skipif(not has_containers(), reason="needs the right to make a PID namespace")
 def test_a_process_in_another_container_keeps_its_claim(tmp_path: Path) -> None:
     """Both bear one host name, and no process here has its number. Here only the clock tells that it has ended."""
     path, clock = tmp_path / "lcm.db", Clock()
