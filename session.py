@@ -85,7 +85,7 @@ def principal_of(platform: str, host_key: str | None, session_id: str = "") -> s
         parts = host_key.split(":")
         chat = ":".join(parts[2:]) if parts[0] == "agent" and len(parts) > 2 else host_key
         # No key is one of the names that are given here; one that no gateway made is not the name of a gateway's chat.
-        if chat == LOCAL or chat.startswith(_ALONE) or (chat == host_key and ":" in chat):
+        if chat == LOCAL or is_alone(chat) or (chat == host_key and ":" in chat):
             return f"key:{host_key}"
         # The second part is the profile: the host keeps two that serve one chat apart.
         return f"{parts[1]}/{chat}" if chat != host_key and parts[1] != "main" else chat
@@ -95,6 +95,11 @@ def principal_of(platform: str, host_key: str | None, session_id: str = "") -> s
 def alone(session_id: str) -> str:
     """The principal of a session of which nobody could be shown to be the owner."""
     return f"{_ALONE}{session_id}"
+
+
+def is_alone(principal: str) -> bool:
+    """Is it the principal of a session of which nobody could be shown to be the owner?"""
+    return principal.startswith(_ALONE)
 
 
 class Sessions:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest, FleetError, FleetUnavailable
 from ..ops.forget import holds, purge
-from ..session import alone
+from ..session import is_alone
 from ..storage.connection import Database
 from ..storage.meta import Health, Meta
 from ..store import MessageStore
@@ -313,7 +313,7 @@ class Member:
                     ]
             owners = dict(deps.db.query("SELECT nonce, principal FROM conversations"))
             for nonce, name in connection.execute(_OWNERS, (list(owners),)).fetchall():
-                if name != owners[nonce] and not any(each.startswith(alone("")) for each in (name, owners[nonce])):
+                if name != owners[nonce] and not (is_alone(name) or is_alone(owners[nonce])):
                     out.different.append(f"conversation {nonce}, {name}'s there and {owners[nonce]}'s here")
         return out
 

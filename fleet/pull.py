@@ -19,7 +19,7 @@ from ..archive.ranges import ARCHIVED, Archive
 from ..errors import FleetError, FleetUnavailable, StoreBusy, StoreError, StoreFull, StoreReadOnly, worded
 from ..importers.adopt import parts_on
 from ..importers.merge import Merged, merge
-from ..session import alone
+from ..session import is_alone
 from ..storage.connection import Database
 from .objects import fetched, objects_of
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
@@ -161,13 +161,11 @@ class Puller:
             same = mine.nonce_owner(nonce)
             ids = [row[1] for row in sessions if row[0] == key]
             for each in ids:
-                if principal != named[each] and not any(
-                    name.startswith(alone("")) for name in (principal, named[each])
-                ):
+                if principal != named[each] and not (is_alone(principal) or is_alone(named[each])):
                     raise FleetError(f"it has {each}, which is {named[each]}'s on the server")
             found = [mine.find(each) for each in ids]
             for each in filter(None, [*(mine.of_conversation(same) if same is not None else ()), *found]):
-                unclaimed = principal.startswith(alone("")) or (each.unclaimed and each.conversation_id == same)
+                unclaimed = is_alone(principal) or (each.unclaimed and each.conversation_id == same)
                 if each.principal != principal and not unclaimed:
                     raise FleetError(
                         f"it is {principal}'s on the server, and {each.session_id} is {each.principal}'s here"

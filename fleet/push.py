@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..records import Flag, Row
 from ..search.documents import index_text, searchable, stored_index_row
 from ..search.query import stems
-from ..session import alone
+from ..session import alone, is_alone
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack
@@ -249,7 +249,7 @@ class Pusher:
                 if refuses(exc):
                     raise _RefusedError(row[0], row[1]) from exc
                 raise
-            if found is None or (found[2] != row[2] and not row[2].startswith(alone(""))):
+            if found is None or (found[2] != row[2] and not is_alone(row[2])):
                 raise _RefusedError(row[0], row[1])
             self._opened[row[0]] = (int(found[0]), int(found[1]))
 
