@@ -201,7 +201,7 @@ class SummaryDag:
 
         It is no longer found by its sources: a later one over them is another summary.
         """
-        print_ = fingerprint(node.depth, self.sources(node.node_id), variant=f"purged:{node.node_id}")
+        print_ = self._overwritten(node)
         node = self._without_secrets(node)
         with self._db.transaction():
             self._db.execute(
@@ -212,6 +212,13 @@ class SummaryDag:
                     node.node_id,
                 ),
             )  # fmt: skip
+
+    def is_overwritten(self, node: Node) -> bool:
+        """Did an operator give it other words?"""
+        return node.fingerprint == self._overwritten(node)
+
+    def _overwritten(self, node: Node) -> bytes:
+        return fingerprint(node.depth, self.sources(node.node_id), variant=f"purged:{node.node_id}")
 
     def seal(self, assembly_id: int, digest: bytes) -> None:
         """Note what the context message of a prompt says, as soon as that is known: its text bears the id."""

@@ -302,7 +302,9 @@ class _Merge:
         known = self._ids.messages if node.depth == 0 else self._ids.nodes
         sources = tuple(known[each] for each in there if each in known)
         mine = self._deps.dag.node(node.node_id)
-        same = mine is not None and (mine.conversation_id, mine.text, mine.depth) == (home, node.text, node.depth)
+        same = mine is not None and (mine.conversation_id, mine.depth) == (home, node.depth) and (
+            mine.text == node.text or self._deps.dag.is_overwritten(mine)
+        )  # fmt: skip
         if same and set(sources).issubset(self._deps.dag.sources(node.node_id)):
             self._ids.nodes[node.node_id] = node.node_id  # a copy, of whose sources some may have been unreadable
             return True
