@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from ..errors import FleetError
-from ..ops.forget import proof, purge
+from ..ops.forget import holds, proof, purge
 from ..ops.forget.elsewhere import Reach, Table
 from ..records import Flag
 from ..storage.packing import pack, unpack
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from ..recall.access import Access
     from ..storage.files import Progress
 
+_T = TypeVar("_T")
+#: Conversation and number of a message at the server.
+Place: TypeAlias = tuple[int, int]
+
 _HELD: Final = "fleet purge held"
 _UNSWEPT: Final = "fleet purge unswept"
 _SHOWN: Final = 10
@@ -39,15 +43,16 @@ _PIECES: Final = 200
 #: Behind the turns a file is written anew only below this size: that takes a second or so, and turns wait for it.
 _RENEW_BYTES: Final = 200_000_000
 _SELECT: Final = f"""
-SELECT m.id, m.digest FROM lcm.messages m JOIN lcm.principals p USING(owner) WHERE m.flags & {int(Flag.PURGED)} = 0
+SELECT m.conversation, m.id, m.digest FROM lcm.messages m JOIN lcm.principals p USING(owner)
+ WHERE m.flags & {int(Flag.PURGED)} = 0
    AND (%(ids)s::bigint[] IS NULL OR m.id = ANY(%(ids)s)) AND (%(session)s::text IS NULL OR m.session_id = %(session)s)
    AND (%(principal)s::text IS NULL OR p.name = %(principal)s)
    AND (%(before)s::float8 IS NULL OR coalesce(m.said_at, m.stored_at) < %(before)s)
 """
-_DIGESTS: Final = "SELECT id, digest, flags FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
+_DIGESTS: Final = "SELECT conversation, id, digest, flags FROM lcm.messages WHERE id = ANY(%s::bigint[])"
 _NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-_PURGES: Final = "SELECT n, changed, ids, nodes FROM lcm.purges WHERE changed >= %s ORDER BY n"
-_MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bytea[])', 'EXECUTE'), session_user"
+_PURGES: Final = "SELECT n, changed, conversation, ids, nodes FROM lcm.purges WHERE changed >= %s ORDER BY n"
+_MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bigint[], bytea[])', 'EXECUTE'), session_user"
 _SEARCHED: Final = {
     "messages": "SELECT id, envelope, '' FROM lcm.messages WHERE id > %s ORDER BY id LIMIT 1000",
     "nodes": "SELECT id, text, expand_hint FROM lcm.nodes WHERE id > %s ORDER BY id LIMIT 1000",
@@ -77,52 +82,46 @@ class Purging:
             only_there = self._only_there(server, state, asked, progress)
             wanted = {state.to_fleet("messages", each): each for each in chosen}
             same = _same(server, self._deps, wanted)
-            found = [number for number, flags in same.items() if not flags & Flag.PURGED]
+            found = [place for place, flags in same.items() if not flags & Flag.PURGED]
             every = sorted({*found, *only_there})
             held = {
-                number: str(role) for number, role in _of(server, "SELECT * FROM lcm.held(%(part)s::bigint[])", every)
+                (home, number): str(role) for home, number, role in _of(server, "SELECT * FROM lcm.held({})", every)
             }
-            messages = tuple(each for each in every if each not in held)
-            nodes = tuple(sorted({row[0] for row in _of(server, "SELECT lcm.above(%(part)s::bigint[])", messages)}))
-            archives = {
-                tuple(row)
-                for row in _of(
-                    server,
-                    "SELECT conversation, handle FROM lcm.archives WHERE store_ids && %(part)s::bigint[]",
-                    messages,
-                )
-            }
+            places = tuple(each for each in every if each not in held)
+            nodes = {*_of(server, "SELECT * FROM lcm.above({})", places)}
+            archives = {*_of(server, "SELECT * FROM lcm.archived({})", places)}
             return Reach(
-                _name(server), {"messages": len(messages), "nodes": len(nodes), "archives": len(archives)}, messages, nodes,
-                tuple(each for each in only_there if each not in held),
-                {wanted[each]: who for each, who in held.items() if each in same},
-                {each: who for each, who in held.items() if each not in same},
+                _name(server), {"messages": len(places), "nodes": len(nodes), "archives": len(archives)}, places,
+                tuple(sorted(number for _, number in nodes)),
+                tuple(number for home, number in only_there if (home, number) not in held),
+                {wanted[each[1]]: who for each, who in held.items() if each in same},
+                {each[1]: who for each, who in held.items() if each not in same},
             )  # fmt: skip
 
     def _only_there(
         self, server: Connection[tuple[Any, ...]], state: State, asked: Selection, progress: Progress
-    ) -> list[int]:
-        """Numbers of messages that fit and are not here, or are emptied here already.
+    ) -> list[Place]:
+        """Places of messages that fit and are not here, or are emptied here already.
 
         A number that belongs to another message here is no sign of the one there.
         """
         ids = [state.to_fleet("messages", each) for each in asked.ids] or None
         given = {"ids": ids, "session": asked.session, "principal": asked.principal, "before": asked.before}
-        found = dict(server.execute(_SELECT, given).fetchall())
+        found = {(home, number): digest for home, number, digest in server.execute(_SELECT, given).fetchall()}
         left = []
         for part in _parts(found):
-            here = self._deps.store.heads_of([state.to_here("messages", each) for each in part])
+            here = self._deps.store.heads_of([state.to_here("messages", number) for _, number in part])
             known = {
                 state.to_fleet("messages", n): head.digest for n, head in here.items() if not head.flags & Flag.PURGED
             }
-            left += [each for each in part if known.get(each) != found[each]]
+            left += [each for each in part if known.get(each[1]) != found[each]]
         if not asked.matching:
             return left
-        forms, out = proof.forms_of([asked.matching.casefold()]), list[int]()
-        for number, said in self._said(server, left):
+        forms, out = proof.forms_of([asked.matching.casefold()]), list[Place]()
+        for place, said in self._said(server, left):
             progress("reading messages of other hosts", len(out), len(left))
             if any(form in said.casefold() for form in forms):
-                out.append(number)
+                out.append(place)
         return out
 
     def remove(self, reach: Reach, evidence: proof.Evidence) -> Mapping[str, int]:
@@ -130,15 +129,16 @@ class Purging:
         removed = dict.fromkeys(("messages", "nodes", "archives"), 0)
         only_there = frozenset(reach.only_there)
         with self._member.joined() as (server, _), server.transaction():
-            for part in _parts(reach.messages):
-                places = {}
-                for number, said in self._said(server, part):
+            for part in _parts(reach.places):
+                left = list[tuple[int, int, bytes]]()
+                for (home, number), said in self._said(server, part):
                     message = content.decode(said)
                     if number in only_there:
                         evidence.note(content.read_message(message))
-                    places[number] = pack(content.encode(purge.place_of(message, number))[0])
+                    left.append((home, number, pack(content.encode(purge.place_of(message, number))[0])))
                 row = server.execute(
-                    "SELECT * FROM lcm.purge(%s::bigint[], %s::bytea[])", ([*places], [*places.values()])
+                    "SELECT * FROM lcm.purge(%s::bigint[], %s::bigint[], %s::bytea[])",
+                    [[*column] for column in zip(*left, strict=True)],
                 ).fetchone()
                 removed = {name: count + int(n) for (name, count), n in zip(removed.items(), row or (), strict=True)}
         if self._objects is not None:
@@ -146,12 +146,11 @@ class Purging:
             removed["backups"] = copies.forget(self._member, self._deps)
         return removed
 
-    def _said(self, server: Connection[tuple[Any, ...]], numbers: Sequence[int]) -> Iterator[tuple[int, str]]:
+    def _said(self, server: Connection[tuple[Any, ...]], places: Sequence[Place]) -> Iterator[tuple[Place, str]]:
         """Messages of the server as JSON."""
-        sql = "SELECT id, envelope FROM lcm.messages WHERE id = ANY(%(part)s::bigint[])"
-        return (
-            (number, unpack(fetched(self._objects, stored_json))) for number, stored_json in _of(server, sql, numbers)
-        )
+        sql = "SELECT conversation, id, envelope FROM unnest({}) AS t(conversation, id) JOIN lcm.messages USING(conversation, id)"
+        for home, number, stored_json in _of(server, sql, places):
+            yield (home, number), unpack(fetched(self._objects, stored_json))
 
     def settle(self) -> None:
         """Send the summaries that were made again."""
@@ -193,36 +192,50 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         seen = {row[0]: row[1] for row in named}
         news = frozenset(member.purges.news(state.obeyed, seen))
         rows = [row for row in named if row[0] in news]
-        ids = sorted({each for row in rows for each in row[2]})
-        numbers = {each: state.to_here("messages", each) for each in ids}
-        gone = [numbers[each] for each, flags in _same(server, deps, numbers).items() if flags & Flag.PURGED]
-        nodes = sorted({state.to_here("nodes", each) for row in rows for each in row[3]})
+        places = {(row[2], each) for row in rows for each in row[3]}
+        numbers = {each: state.to_here("messages", each) for _, each in places}
+        same = _same(server, deps, numbers)
+        gone = [numbers[place[1]] for place, flags in same.items() if place in places and flags & Flag.PURGED]
+        nodes = sorted({state.to_here("nodes", each) for row in rows for each in row[4]})
         kept = [each for part in _parts(state.kept) for each in deps.store.heads_of(part)]
         here = sorted({*kept, *gone})
+        waiting = _waiting(deps, here)
+        if waiting:  # all else first: what is empty here the next call takes for done
+            for told in _parts(row[0] for row in rows):
+                server.execute("SELECT lcm.clear(%s::bigint[])", (told,))
+            if deps.config.fleet_objects:
+                copies.forget(member, deps)
+            member.note(unswept=True)
         done = purge.follow(deps, here, nodes) if here else purge.Plan(())
-        for part in _parts(ids if done.rows else ()):
-            server.execute("SELECT lcm.clear(%s::bigint[])", (part,))
-        if done.rows and deps.config.fleet_objects:
-            copies.forget(member, deps)
-        unswept = (state.unswept or bool(done.rows)) and not purge.renewed(deps, most_bytes)
-        now = replace(state, obeyed=until, kept=done.held, unswept=unswept)
-        if now != state:
-            member.keep(now)
+        unswept = bool(state.unswept or waiting)
+        if unswept and purge.renewed(deps, most_bytes):
+            unswept = False
+            member.note(unswept=False)
+        if (until, done.held) != (state.obeyed, state.kept):
+            member.note(obeyed=until, kept=done.held)
         member.purges.done(until, seen)
     _tell(deps, done.held, unswept)
     return len(done.rows)
 
 
-def _same(server: Connection[tuple[Any, ...]], deps: Access, wanted: Mapping[int, int]) -> dict[int, int]:
+def _waiting(deps: Access, rows: Sequence[int]) -> bool:
+    """Is there a message among these that is to be emptied here?"""
+    heads = (head for part in _parts(rows) for head in deps.store.heads_of(part).values())
+    full = [head.store_id for head in heads if not head.flags & Flag.PURGED]
+    return len(full) > len(holds.held(deps, full))
+
+
+def _same(server: Connection[tuple[Any, ...]], deps: Access, wanted: Mapping[int, int]) -> dict[Place, int]:
     """Flags there of messages that are the same on the server and here. ``wanted``: numbers there to numbers here.
 
     A number alone does not say which message it is: an older file that was put back gives numbers out again.
     """
-    out: dict[int, int] = {}
+    out: dict[Place, int] = {}
     for part in _parts(wanted):
         here = deps.store.heads_of([wanted[each] for each in part])
         ours = {each: here[wanted[each]].digest for each in part if wanted[each] in here}
-        out |= {number: flags for number, digest, flags in _of(server, _DIGESTS, part) if ours.get(number) == digest}
+        there = server.execute(_DIGESTS, (part,)).fetchall()
+        out |= {(home, number): flags for home, number, digest, flags in there if ours.get(number) == digest}
     return out
 
 
@@ -253,13 +266,14 @@ def _name(server: Connection[tuple[Any, ...]]) -> str:
     return f"{info.host}:{info.port}/{info.dbname} (PostgreSQL {version}, role {info.user})"
 
 
-def _of(server: Connection[tuple[Any, ...]], sql: str, numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
-    """Answers about numbers, part by part."""
-    for part in _parts(numbers):
-        yield from server.execute(sql, {"part": part}).fetchall()
+def _of(server: Connection[tuple[Any, ...]], sql: str, places: Iterable[Place]) -> Iterator[tuple[Any, ...]]:
+    """Answers about messages, part by part. ``sql``: with a gap for their conversations and numbers."""
+    for part in _parts(places):
+        homes, numbers = zip(*part, strict=True)
+        yield from server.execute(sql.format("%s::bigint[], %s::bigint[]"), ([*homes], [*numbers])).fetchall()
 
 
-def _parts(numbers: Iterable[int]) -> Iterator[list[int]]:
-    every = iter(numbers)
+def _parts(each: Iterable[_T]) -> Iterator[list[_T]]:
+    every = iter(each)
     while part := [*islice(every, _AT_ONCE)]:
         yield part

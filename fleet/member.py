@@ -43,7 +43,8 @@ _SAMPLE: Final = 2_000
 _CANDIDATES, _CONVERSATIONS = 200, 5
 _LEASE_WAIT_S, _ALONE_S = 1.0, 30.0
 _MARK: Final = """
-SELECT coalesce(max(block), 0), coalesce(max(pushed), 0), session_user FROM lcm.blocks WHERE file = %s AND role = session_user
+SELECT coalesce(max(block), 0), coalesce(max(pushed), 0), session_user, (SELECT system_identifier FROM pg_control_system())
+  FROM lcm.blocks WHERE file = %s AND role = session_user
 """
 _HOLD_SESSIONS: Final = """
 INSERT INTO lcm.holds(conversation, owner, session_id, id)
@@ -116,7 +117,11 @@ class Member:
             return self._outbox.join(file, _new_block(connection, file))
         if not self._outbox.is_made():
             state = self._outbox.remake(state)
-        newest, mark, role = connection.execute(_MARK, (state.file,)).fetchall()[0]
+        newest, mark, role, server = connection.execute(_MARK, (state.file,)).fetchall()[0]
+        if server != state.server:  # another one, of a copy perhaps, counts its transactions for itself
+            moved: dict[str, Any] = {"pulled": 0, "obeyed": 0} if state.server else {}
+            self._outbox.change(server=server, **moved)
+            state = replace(state, server=server, **moved)
         lost = mark < state.mark and role == state.role
         state = replace(state, mark=mark, role=role)
         if lost:  # another server took the place of the one that confirmed them
@@ -153,9 +158,9 @@ class Member:
         """The whole of the database, messages as they were said."""
         return self._deps()
 
-    def keep(self, state: State) -> None:
-        """Note a state."""
-        self._outbox.keep(state)
+    def note(self, **facts: Any) -> None:
+        """Note facts of the state."""
+        self._outbox.change(**facts)
 
     def _hold_sessions(self, connection: Connection[tuple[Any, ...]]) -> None:
         """The fleet knows which sessions are held here as a whole."""

@@ -36,6 +36,7 @@ class State:
     such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes
     that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges
     of others; ``kept``: messages of these that are held here; ``unswept``: the file is still to be written anew.
+    ``server``: the identifier of the server whose transactions these are.
     """
 
     file: str
@@ -48,6 +49,7 @@ class State:
     obeyed: int = 0
     kept: tuple[int, ...] = ()
     unswept: bool = False
+    server: int = 0
 
     def to_fleet(self, kind: str, number: int) -> int:
         """The fleet's number of a row that has this one here."""
@@ -111,6 +113,12 @@ class Outbox:
         """Note a state."""
         self._meta.note(_STATE, asdict(state))
 
+    def change(self, **facts: Any) -> None:
+        """Note some facts of the state; what another process noted meanwhile stays."""
+        with self._db.transaction():
+            if (state := self.state()) is not None:
+                self.keep(replace(state, **facts))
+
     def join(self, file: str, block: int) -> State:
         """Begin to take notes, under a block of numbers that the server gave for this file."""
         with self._db.transaction():
@@ -123,11 +131,11 @@ class Outbox:
 
     def take_block(self, state: State, block: int) -> State:
         """Give out the numbers of another block from now on."""
-        state = replace(state, blocks=(*state.blocks, block))
         with self._db.transaction():
             self._number(block)
-            self.keep(state)
-        return state
+            blocks = (*(self.state() or state).blocks, block)
+            self.change(blocks=blocks)
+        return replace(state, blocks=blocks)
 
     def recount(self) -> None:
         """Rows of other blocks came: how many addresses have no row is counted anew."""
@@ -187,8 +195,7 @@ class Outbox:
     def done(self, entries: Sequence[Entry], confirmed: State) -> None:
         """The server has these, and knows of so many pushes of this role."""
         with self._db.transaction():
-            if (state := self.state()) is not None:
-                self.keep(replace(state, mark=confirmed.mark, role=confirmed.role))
+            self.change(mark=confirmed.mark, role=confirmed.role)
             self._db.executemany("DELETE FROM fleet_outbox WHERE n = ?", [(entry.n,) for entry in entries])
 
     def drop_fresh(self, kind: str, numbers: Iterable[int]) -> None:

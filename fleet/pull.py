@@ -19,6 +19,7 @@ from ..archive.ranges import ARCHIVED, Archive
 from ..errors import FleetError, FleetUnavailable, StoreBusy, StoreError, StoreFull, StoreReadOnly, worded
 from ..importers.adopt import parts_on
 from ..importers.merge import Merged, merge
+from ..records import Flag
 from ..session import is_alone
 from ..storage.connection import Database
 from .objects import fetched, objects_of
@@ -45,6 +46,7 @@ SELECT s.session_id, p.name FROM lcm.sessions s JOIN lcm.principals p USING(owne
  WHERE s.session_id IN (SELECT session_id FROM lcm.sessions WHERE conversation = ANY(%s)) ORDER BY s.conversation
 """
 _INHERITS: Final = "inherits:{}"
+_GONE: Final = "[redacted:purged]"  # as the server says it
 #: What rows raise that no host writes.
 _ODD: Final = (FleetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
 
@@ -85,8 +87,7 @@ class Puller:
         for nonce in self._seen.news(self.state.pulled, changed):
             self.conversation(nonce)
         self._seen.done(until, changed)
-        self.state = replace(self.state, pulled=until)
-        self._outbox.keep(self.state)
+        self._outbox.change(pulled=until)
         return self.out
 
     def session(self, session_id: str) -> Pulled:
@@ -269,7 +270,7 @@ class Puller:
         return first
 
     def _archives(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
-        """Archives of messages that came with them, in their sessions."""
+        """Archives of messages that came with them, in their sessions; of one over what was purged, its place."""
         came, named = {row[1] for row in tables["messages"]}, {row[:2] for row in tables["sessions"]}
         for row in tables["archives"]:
             session = (
@@ -280,7 +281,10 @@ class Puller:
                 continue
             ids = tuple(self.state.to_here("messages", n) for n in row[3])
             facts: list[Any] = [0, row[1], session.conversation_id, row[2], ids, *row[4:8], bool(row[8]), *row[9:]]
-            self._deps.archives.add(Archive(*facts))
+            archive = Archive(*facts)
+            if any(head.flags & Flag.PURGED for head in self._deps.store.heads_of(ids).values()):
+                archive = replace(archive, summary=_GONE, preview="")
+            self._deps.archives.add(archive)
 
 
 def _numbered_by_place(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

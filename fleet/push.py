@@ -22,7 +22,7 @@ from ..storage.meta import Meta
 from ..storage.packing import pack
 from ..text.content import encode
 from .objects import objects_of
-from .outbox import Entry, Outbox, State
+from .outbox import BLOCK, Entry, Outbox, State
 from .server import refuses
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ _ON_CONFLICT: Final = {
     f"WHERE messages.digest = excluded.digest AND messages.flags & {int(Flag.PURGED)} = 0",
     "nodes": "ON CONFLICT(conversation, id) DO UPDATE SET text = excluded.text, expand_hint = excluded.expand_hint, "
     "tokens = excluded.tokens, quality = excluded.quality, model = excluded.model, rung = excluded.rung, "
-    "checks = excluded.checks, fingerprint = excluded.fingerprint WHERE nodes.rung = 'purged' AND excluded.rung = 'purged'",
+    "checks = excluded.checks, fingerprint = excluded.fingerprint WHERE excluded.rung = 'purged'",
     "assemblies": "ON CONFLICT(conversation, id) DO UPDATE SET digest = excluded.digest",
     "archives": "ON CONFLICT(conversation, handle) DO UPDATE SET state = excluded.state, changed_at = excluded.changed_at",
 }
@@ -96,7 +96,7 @@ _TYPES: Final = (
 #: at the condition of an upsert.
 _SETTLED: Final = {
     "messages": f"s.flags & {int(Flag.PURGED)} <> 0",
-    "nodes": "NOT (s.rung = 'purged' AND t.rung = 'purged')",
+    "nodes": f"NOT (t.rung = 'purged' AND (s.rung = 'purged' OR s.id / {BLOCK} IN (SELECT block FROM lcm.blocks)))",
 }
 #: Columns that travel as text, and what the server makes of them.
 _MADE: Final = {"words": "array_to_tsvector(string_to_array({}, ' '))"} | dict.fromkeys(
@@ -282,14 +282,16 @@ class Pusher:
     def _without_held(self, rows: Sequence[Row]) -> list[Row]:
         """Messages but those that a policy of here emptied and another host holds: the server keeps them whole."""
         less = {
-            self._number("messages", row.store_id) for row in rows if row.head.flags & (Flag.PURGED | Flag.REDACTED)
-        }
+            (self._opened[row.head.conversation_id][0], self._number("messages", row.store_id)): row.store_id
+            for row in rows if row.head.flags & (Flag.PURGED | Flag.REDACTED)
+        }  # fmt: skip
         if not less:
             return [*rows]
-        sql = "SELECT id FROM lcm.held(%s) WHERE role <> session_user"
-        held = {row[0] for row in self._server.execute(sql, ([*less],)).fetchall()}
-        self.out.held += [row.store_id for row in rows if self._number("messages", row.store_id) in held]
-        return [row for row in rows if self._number("messages", row.store_id) not in held]
+        sql = "SELECT home, id FROM lcm.held(%s::bigint[], %s::bigint[]) WHERE role <> session_user"
+        found = self._server.execute(sql, [[*column] for column in zip(*less, strict=True)]).fetchall()
+        held = {less[home, number] for home, number in found}
+        self.out.held += held
+        return [row for row in rows if row.store_id not in held]
 
     def _hold(self, rows: Sequence[Row]) -> None:
         """Messages that are held here are held in the fleet; those that changed and are not, are not by this role."""

@@ -540,5 +540,110 @@ GRANT INSERT(nonce, owner, parent, fork_seq, created_at, inherits) ON lcm.conver
 REVOKE UPDATE(parent, changed, changed_at, writers) ON lcm.conversations FROM lcm_member;
 """
 
-STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT, _FIXED)))
+# Which row is meant. Numbers can be guessed, and a file that was put back gives some out again: so a message is named with its
+# conversation, and a number among sources means the row of their own conversation, else of their owner, else any that is seen.
+# What a host purged of its own summaries, nobody needs whole.
+_NEARER: Final = (
+    "x.id = m.id AND x.conversation <> m.conversation AND (x.conversation = n.conversation "
+    "OR (m.conversation <> n.conversation AND m.owner <> n.owner AND x.owner = n.owner))"
+)
+_NAMED: Final = """
+DROP FUNCTION lcm.purge(bigint[], bytea[]), lcm.clear(bigint[]), lcm.clear(bigint[], bool), lcm.above(bigint[]),
+  lcm.held(bigint[]);
+
+CREATE FUNCTION lcm.held(homes bigint[], asked bigint[]) RETURNS TABLE(home bigint, id bigint, role name) LANGUAGE sql STABLE
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT m.conversation, m.id, h.role FROM unnest(homes, asked) AS t(home, id)
+    JOIN lcm.messages m ON m.conversation = t.home AND m.id = t.id
+    JOIN lcm.holds h ON h.conversation = m.conversation AND (h.id = m.id OR (h.id = 0 AND h.session_id = m.session_id))
+   WHERE m.owner IN (SELECT lcm.mine())
+$$;
+
+CREATE FUNCTION lcm.above(homes bigint[], asked bigint[]) RETURNS TABLE(home bigint, id bigint) LANGUAGE sql STABLE
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  WITH RECURSIVE visible AS MATERIALIZED (SELECT lcm.mine() AS owner), above(home, id) AS (
+    SELECT n.conversation, n.id FROM lcm.nodes n CROSS JOIN LATERAL unnest(n.sources) AS s(id)
+      JOIN unnest(homes, asked) AS t(home, id) ON t.id = s.id
+      JOIN lcm.messages m ON m.conversation = t.home AND m.id = t.id
+     WHERE n.depth = 0 AND n.sources && asked
+       AND n.owner IN (SELECT owner FROM visible) AND m.owner IN (SELECT owner FROM visible) AND NOT EXISTS (
+         SELECT FROM lcm.messages x WHERE <NEARER>)
+    UNION
+    SELECT n.conversation, n.id FROM above a JOIN lcm.nodes m ON m.conversation = a.home AND m.id = a.id
+      JOIN lcm.nodes n ON n.sources @> ARRAY[m.id]
+     WHERE n.depth > 0 AND n.owner IN (SELECT owner FROM visible) AND NOT EXISTS (
+       SELECT FROM lcm.nodes x WHERE <NEARER>)
+  ) SELECT home, id FROM above
+$$;
+
+CREATE FUNCTION lcm.archived(homes bigint[], asked bigint[]) RETURNS TABLE(home bigint, handle text) LANGUAGE sql STABLE
+  SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT DISTINCT n.conversation, n.handle FROM lcm.archives n CROSS JOIN LATERAL unnest(n.store_ids) AS s(id)
+    JOIN unnest(homes, asked) AS t(home, id) ON t.id = s.id
+    JOIN lcm.messages m ON m.conversation = t.home AND m.id = t.id
+   WHERE n.store_ids && asked AND n.owner IN (SELECT lcm.mine()) AND m.owner IN (SELECT lcm.mine()) AND NOT EXISTS (
+     SELECT FROM lcm.messages x WHERE <NEARER>)
+$$;
+
+CREATE FUNCTION lcm.clear(homes bigint[], asked bigint[], again bool) RETURNS TABLE(nodes bigint, archives bigint)
+  LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE own int[] := ARRAY(SELECT lcm.mine()); gone bigint[]; of_home bigint[]; emptied bigint[];
+BEGIN
+  SELECT array_agg(m.conversation), array_agg(m.id) INTO of_home, gone FROM unnest(homes, asked) AS t(home, id)
+    JOIN lcm.messages m ON m.conversation = t.home AND m.id = t.id
+   WHERE m.owner = ANY(own) AND m.flags & <PURGED> <> 0;
+  WITH resting AS (
+    UPDATE lcm.nodes n SET text = '[redacted:purged]', expand_hint = '', tokens = 6, quality = 'provisional', rung = 'purged',
+           model = '', checks = '{}'
+      FROM lcm.above(of_home, gone) a WHERE n.conversation = a.home AND n.id = a.id AND (again OR (n.rung <> 'purged'
+       AND n.id / 100000000 IN (SELECT b.block FROM lcm.blocks b WHERE b.role = session_user)))
+    RETURNING n.id
+  ) SELECT coalesce(array_agg(r.id), '{}'), count(*) INTO emptied, nodes FROM resting r;
+  UPDATE lcm.archives n SET summary = '[redacted:purged]', preview = '' FROM lcm.archived(of_home, gone) a
+   WHERE n.conversation = a.home AND n.handle = a.handle AND n.summary <> '[redacted:purged]';
+  GET DIAGNOSTICS archives = ROW_COUNT;
+  INSERT INTO lcm.purges(conversation, owner, ids, nodes)
+  SELECT m.conversation, m.owner, array_agg(m.id), emptied FROM unnest(of_home, gone) AS t(home, id)
+    JOIN lcm.messages m ON m.conversation = t.home AND m.id = t.id
+   WHERE again OR nodes > 0 GROUP BY 1, 2;
+  RETURN NEXT;
+END $$;
+
+CREATE FUNCTION lcm.clear(told bigint[]) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT lcm.clear(array_agg(p.conversation), array_agg(each), false) FROM lcm.purges p CROSS JOIN LATERAL unnest(p.ids) AS each
+   WHERE p.n = ANY(told)
+$$;
+
+CREATE FUNCTION lcm.purge(homes bigint[], asked bigint[], envelopes bytea[])
+  RETURNS TABLE(messages bigint, nodes bigint, archives bigint) LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE own int[] := ARRAY(SELECT lcm.mine());
+BEGIN
+  PERFORM FROM lcm.conversations c WHERE c.conversation = ANY(homes) AND c.owner = ANY(own) ORDER BY c.conversation FOR UPDATE;
+  IF EXISTS (SELECT FROM lcm.held(homes, asked)) THEN
+    RAISE EXCEPTION 'some of these messages are held';
+  END IF;
+  UPDATE lcm.messages m SET envelope = t.e, words = NULL, flags = (m.flags & ~(<OF ITS WORDS>)) | <WITHOUT WORDS>
+    FROM unnest(homes, asked, envelopes) AS t(home, id, e)
+   WHERE m.conversation = t.home AND m.id = t.id AND m.owner = ANY(own) AND m.flags & <PURGED> = 0;
+  GET DIAGNOSTICS messages = ROW_COUNT;
+  SELECT c.nodes, c.archives INTO nodes, archives FROM lcm.clear(homes, asked, true) c;
+  RETURN NEXT;
+END $$;
+
+DROP POLICY rest ON lcm.nodes;
+CREATE POLICY rest ON lcm.nodes AS RESTRICTIVE FOR UPDATE
+  USING (rung = 'purged' OR id / 100000000 IN (SELECT b.block FROM lcm.blocks b WHERE b.role = session_user))
+  WITH CHECK (rung = 'purged');
+
+REVOKE ALL ON FUNCTION lcm.held(bigint[], bigint[]), lcm.above(bigint[], bigint[]), lcm.archived(bigint[], bigint[]),
+  lcm.clear(bigint[], bigint[], bool), lcm.clear(bigint[]), lcm.purge(bigint[], bigint[], bytea[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lcm.held(bigint[], bigint[]), lcm.above(bigint[], bigint[]), lcm.archived(bigint[], bigint[]),
+  lcm.clear(bigint[]) TO lcm_member;
+GRANT EXECUTE ON FUNCTION lcm.purge(bigint[], bigint[], bytea[]) TO lcm_purger;
+""".replace("<NEARER>", _NEARER)
+
+STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT, _FIXED, _NAMED)))
 VERSION: Final = len(STEPS)

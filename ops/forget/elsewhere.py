@@ -28,17 +28,23 @@ class Selection:
 class Reach:
     """Reach of a purge in a fleet.
 
-    ``tables``: rows by table; ``messages``, ``summaries``: their numbers there. ``only_there``: messages that were chosen and
-    are not here. ``held``: numbers of here to those who hold them; ``held_there``: messages that are only there and held.
+    ``tables``: rows by table; ``places``: conversation and number of each message there; ``summaries``: their numbers.
+    ``only_there``: messages that were chosen and are not here. ``held``: numbers of here to those who hold
+    them; ``held_there``: messages that are only there and held.
     """
 
     where: str
     tables: Mapping[str, int] = field(default_factory=dict)
-    messages: tuple[int, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
     summaries: tuple[int, ...] = ()
     only_there: tuple[int, ...] = ()
     held: Mapping[int, str] = field(default_factory=dict)
     held_there: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> tuple[int, ...]:
+        """Their numbers."""
+        return tuple(number for _, number in self.places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,12 @@ from worlds.fleet import Fleet, Host, Process, eventually
 from worlds.process import Chat, Script, chat
 
 from hermes_lcm import command
+from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import FOUND, OK
 from hermes_lcm.config import Secret
+from hermes_lcm.errors import LcmError
 from hermes_lcm.fleet.forget import Purging, obey
+from hermes_lcm.fleet.pull import Puller
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
@@ -255,6 +259,117 @@ def test_a_summary_that_another_host_made_meanwhile_goes_too(fleet: Fleet, host:
     assert not says(here(c))
 
 
+@pytest.mark.parametrize("at", range(1, 9))
+def test_a_host_that_is_cut_off_while_it_forgets_goes_on(
+    fleet: Fleet, host: Hosts, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statement by statement: its own summary of what was purged leaves the server, and the hosts that fetched it."""
+    a, b, c = (host(name, script=Script("provisional")) for name in "abc")
+    purger(fleet, a)
+    live = chat().user(SECRET).says("noted").turns(60, first=10)
+    a.take(live)
+    a.member.push()
+    b.member.pull(30)
+    ask(a, f"purge matching '{SECRET}' apply")
+    b.compact(live)
+    b.member.push()
+    c.member.pull(30)
+    count, real = 0, psycopg.Connection.execute
+
+    def breaking(self: psycopg.Connection, *args: object, **more: object) -> object:
+        nonlocal count
+        count += 1
+        if count == at:
+            self.close()
+            raise psycopg.OperationalError("the line is cut")
+        return real(self, *args, **more)
+
+    with monkeypatch.context() as patch, suppress(LcmError):
+        patch.setattr(psycopg.Connection, "execute", breaking)
+        obey(b.member, b.runtime.access(None, Rights(), trusted=True))
+    for each in (b, c):
+        ask(each, "fleet push")
+        ask(each, "fleet pull")
+
+    assert not says(on_server(fleet) + here(b) + here(c))
+
+
+def test_a_host_that_is_killed_before_it_rewrites_its_file_rewrites_it_later(
+    fleet: Fleet, pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows were empty already; their words were left in the index."""
+    a, b = pair
+    ask(a, f"purge matching '{SECRET}' apply")
+    with monkeypatch.context() as killed:
+        killed.setattr(purge, "renewed", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            obey(b.member, b.runtime.access(None, Rights(), trusted=True))
+    ask(b, "fleet pull")
+
+    assert not says(here(b))
+    assert b.db.query("SELECT term FROM message_terms WHERE term = 'aardvark'") == []
+
+
+def test_what_a_process_notes_stays_though_another_one_pulls(
+    fleet: Fleet, pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway and a terminal share a file: that it is still to be rewritten is not forgotten."""
+    a, b = pair
+    gateway, terminal = b.member, b.to(b.dsn).member
+    ask(a, f"purge matching '{SECRET}' apply")
+    everything = b.runtime.access(None, Rights(), trusted=True)
+
+    def meanwhile(*_: object) -> None:
+        obey(terminal, everything, most_bytes=0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Puller, "conversation", meanwhile)
+        gateway.pull(30)
+    ask(b, "fleet pull")
+
+    assert not says(here(b))
+    assert b.db.query("SELECT term FROM message_terms WHERE term = 'aardvark'") == []
+
+
+def test_a_purge_on_the_copy_of_a_server_reaches_every_host(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """It was restored from a dump, and counts its transactions anew: what comes before a host's last look is no old news."""
+    a, b = pair
+    b.member.note(server=1, pulled=10**15, obeyed=10**15)  # as of the server before
+    ask(a, f"purge matching '{SECRET}' apply")
+    a.take(chat().user("and now").says("goes on"), "t")
+    a.member.push()
+    for _ in range(2):
+        ask(b, "fleet pull")
+
+    assert not says(here(b))
+    assert "and now" in [row["content"] for row in b.stored()]
+
+
+def test_words_of_an_archive_that_was_made_meanwhile_reach_no_other_host(fleet: Fleet, host: Hosts) -> None:
+    """One host archived what was purged before it heard of that; another one, which had, fetches the archive."""
+    a, b, c = (host(name) for name in "abc")
+    purger(fleet, a)
+    a.take(chat().user(SECRET).says("noted").turns(2))
+    a.member.push()
+    for each in (b, c):
+        each.member.pull(30)
+    ask(a, f"purge matching '{SECRET}' apply")
+    ask(c, "fleet pull")
+    ids = (number(b), number(b) + 1)
+    home = b.session("s").conversation_id
+    b.runtime.archives.add(
+        Archive(0, "mem://s/1", home, "s", ids, 0, 1, 2, SECRET, True, SECRET, 9, 9, "archived", 1.0, 1.0)
+    )
+    b.member.push()
+    for each in (c, b, c):
+        ask(each, "fleet pull")
+
+    assert not says(on_server(fleet))
+    for each in (b, c):
+        assert not says([" ".join(row) for row in each.db.query("SELECT summary, preview FROM archives")])
+        assert len(each.db.query("SELECT 1 FROM archives")) == 1
+
+
 def test_what_is_only_on_the_server_is_purged_too(fleet: Fleet, host: Hosts) -> None:
     """A person is forgotten wherever he spoke."""
     a, b = host("a"), host("b")
@@ -400,6 +515,26 @@ def test_what_goes_while_other_hosts_write_and_push_stays_gone(
     assert all(each.member.verify().sound for each in (a, b, c)) or kind == "retention"  # the server keeps summaries
 
 
+def test_what_a_policy_purged_comes_back_with_no_pull(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """The summaries of it neither: those of this host leave the server, those of others stay empty here."""
+    a, b = pair
+    live = Chat(b.thread("s")).turns(60, first=200)
+    b.compact(live)
+    b.member.push()
+    a.member.pull(30)
+    purge.empty(a.runtime.access(None, Rights(), trusted=True), [number(a)])
+    a.member.push()
+    for n in range(3):
+        b.take(Chat(b.thread("s")).user(f"more {n}").says("ok"))
+        b.member.push()
+        a.member.pull(30)
+        a.member.push()
+
+    assert not says(here(a))
+    assert len(a.nodes()) == len(b.nodes())
+    assert says(here(b))
+
+
 @pytest.mark.slow
 def test_a_policy_of_one_host_takes_nothing_that_another_holds(fleet: Fleet, pair: tuple[Host, Host]) -> None:
     """What it emptied in its own file stays on the server."""
@@ -418,7 +553,7 @@ def test_a_host_that_was_not_given_the_right_purges_nothing(fleet: Fleet, pair: 
     _, b = pair
     refused = ask(b, f"purge matching '{SECRET}' apply")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        b.sql("SELECT * FROM lcm.purge(ARRAY[1]::bigint[], ARRAY['']::bytea[])")
+        b.sql("SELECT * FROM lcm.purge(ARRAY[1]::bigint[], ARRAY[1]::bigint[], ARRAY['']::bytea[])")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         b.sql("INSERT INTO lcm.purges(conversation, owner, ids, nodes) VALUES (1, 1, '{1}', '{}')")
 

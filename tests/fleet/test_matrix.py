@@ -223,12 +223,13 @@ SELECT lo_import('/etc/passwd')
 SELECT * FROM lcm.principals WHERE realm = 'family'
 SELECT * FROM lcm.search(ARRAY['{mark}', 'safe'], NULL, 1000)
 SELECT * FROM lcm.search(ARRAY['{mark}', 'safe'], 'local', 1000)
-SELECT * FROM lcm.held(ARRAY[{0}]::bigint[])
-SELECT * FROM lcm.held(ARRAY(SELECT generate_series({0} - 50, {0} + 200)))
-SELECT * FROM lcm.above(ARRAY(SELECT generate_series({0} - 50, {0} + 200)))
-SELECT * FROM lcm.clear(ARRAY(SELECT generate_series({0} - 50, {0} + 200)))
-SELECT * FROM lcm.clear(ARRAY(SELECT generate_series({0} - 50, {0} + 200)), true)
-SELECT * FROM lcm.purge(ARRAY[{0}]::bigint[], ARRAY['']::bytea[])
+SELECT * FROM lcm.held(ARRAY[{3}]::bigint[], ARRAY[{0}]::bigint[])
+SELECT h.* FROM generate_series({3} - 5, {3} + 5) c, lcm.held(array_fill(c::bigint, ARRAY[251]), ARRAY(SELECT generate_series({0} - 50, {0} + 200))) h
+SELECT h.* FROM generate_series({3} - 5, {3} + 5) c, lcm.above(array_fill(c::bigint, ARRAY[251]), ARRAY(SELECT generate_series({0} - 50, {0} + 200))) h
+SELECT h.* FROM generate_series({3} - 5, {3} + 5) c, lcm.archived(array_fill(c::bigint, ARRAY[251]), ARRAY(SELECT generate_series({0} - 50, {0} + 200))) h
+SELECT * FROM lcm.clear(ARRAY(SELECT generate_series(1::bigint, 200)))
+SELECT * FROM lcm.clear(array_fill({3}::bigint, ARRAY[251]), ARRAY(SELECT generate_series({0} - 50, {0} + 200)), true)
+SELECT * FROM lcm.purge(ARRAY[{3}]::bigint[], ARRAY[{0}]::bigint[], ARRAY['']::bytea[])
 SELECT lcm.mark({4}, 1000000)
 SELECT lcm.seen(5)
 SELECT lcm.new_block('another')
@@ -374,7 +375,11 @@ def victim(fleet: Fleet, host: Hosts, monkeypatch: pytest.MonkeyPatch) -> Victim
             "SELECT id, conversation, owner FROM lcm.messages ORDER BY id"
         ).fetchone()
         nonce = admin.execute("SELECT nonce FROM lcm.conversations ORDER BY 1").fetchone()[0]
-        a.sql("SELECT * FROM lcm.purge(ARRAY[%s]::bigint[], ARRAY['x']::bytea[])", number + 3)
+        a.sql(
+            "SELECT * FROM lcm.purge(ARRAY[%s]::bigint[], ARRAY[%s]::bigint[], ARRAY['x']::bytea[])",
+            conversation,
+            number + 3,
+        )
         a.sql(
             "INSERT INTO lcm.holds(conversation, owner, session_id, id) VALUES (%s, %s, %s, 0)",
             conversation,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ from worlds.fleet import Fleet, Host, Process, eventually
 from worlds.postgres import Postgres
 from worlds.process import chat
 
+from hermes_lcm import command
+from hermes_lcm.command import OK
 from hermes_lcm.config import Secret
 from hermes_lcm.fleet import schema, server
 from hermes_lcm.fleet.forget import obey
+from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
 
 Hosts = Callable[..., Host]
@@ -264,33 +268,103 @@ def test_a_conversation_that_is_somebody_elses_on_the_server_is_told(fleet: Flee
     assert "as somebody else's" not in problems(victim)
 
 
+def operate(fleet: Fleet, host: Host, words: str) -> command.Answer:
+    """What an operator types at the terminal of a host that may purge."""
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute(f"GRANT lcm_purger TO {host.sql('SELECT session_user')[0][0]}")
+    access = host.runtime.access(None, Rights(), trusted=True)
+    return command.answer(words, replace(access, config=replace(access.config, fleet_dsn=Secret(host.dsn))))
+
+
 def test_a_purge_of_what_a_thief_said_takes_nothing_else_under_that_number(
     fleet: Fleet, victim: Host, thief: Host
 ) -> None:
-    """Numbers can be guessed: one that two messages have is purged nowhere, and the refusal says so; nor by a purge before."""
+    """Numbers can be guessed: the message that was chosen goes, neither another one that has its number, nor one that gets it."""
     number, coming = victim.sql("SELECT min(id), max(id) + 2 FROM lcm.messages WHERE session_id = 'desk'")[0]
-    with psycopg.connect(fleet.admin, autocommit=True) as admin:
-        admin.execute(f"GRANT lcm_purger TO {victim.sql('SELECT session_user')[0][0]}")
     for each in (number, coming):
         add(thief, each, text=f"forged {each}")
-    with pytest.raises(psycopg.errors.ObjectInUse, match="two messages"):
-        victim.sql("SELECT * FROM lcm.purge(ARRAY[%s]::bigint[], ARRAY['']::bytea[])", number)
-    assert victim.sql("SELECT messages FROM lcm.purge(ARRAY[%s]::bigint[], ARRAY['']::bytea[])", coming) == [(1,)]
+    purged = operate(fleet, victim, f"purge principal {CHAT} apply")
     with victim.db.transaction():  # as a host that pushed meanwhile, before it saw the other one's row
         victim.db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'messages'", (coming - 2,))
     victim.take(chat().user("one").says("two").user("three"), "more")
     assert coming in victim.store.heads_of([coming])
-    with psycopg.connect(fleet.admin, autocommit=True) as admin:
-        admin.execute(
-            "INSERT INTO lcm.conversations(nonce, owner, created_at) SELECT %s, owner, 0 FROM lcm.principals "
-            "WHERE name = 'local'", (victim.session("more").nonce,)
-        )  # fmt: skip
     victim.member.push()
     victim.member.pull(30)
     obey(victim.member, victim.runtime.access(None, Rights(), trusted=True))
 
+    assert purged.code == OK, purged.text
+    assert thief.sql("SELECT count(*) FROM lcm.messages WHERE flags & %s = 0", Flag.PURGED) == [(0,)]
     assert said(victim, "more") == ["one", "two", "three"]
     assert SECRET in said(victim, "desk")
+    assert victim.sql(
+        "SELECT DISTINCT flags & %s FROM lcm.messages WHERE owner <> %s", Flag.PURGED, place(thief)[1]
+    ) == [(0,)]
+
+
+def test_a_thief_keeps_nothing_of_others_from_being_purged(fleet: Fleet, victim: Host, thief: Host) -> None:
+    """It gives its own messages the same numbers and pins them: what was chosen goes, here and on the server."""
+    for (number,) in victim.sql("SELECT id FROM lcm.messages WHERE session_id = 'desk' ORDER BY id LIMIT 3"):
+        add(thief, number, text=f"forged {number}")
+    thief.sql(
+        "INSERT INTO lcm.holds(conversation, owner, session_id, id) SELECT conversation, owner, session_id, id FROM lcm.messages"
+    )
+    purged = operate(fleet, victim, f"purge matching '{SECRET}' apply")
+
+    assert purged.code == OK, purged.text
+    assert SECRET not in said(victim, "desk")
+    assert victim.sql(
+        "SELECT count(*) FROM lcm.messages WHERE session_id = 'desk' AND flags & %s <> 0", Flag.PURGED
+    ) == [(1,)]
+    assert thief.sql("SELECT count(*) FROM lcm.messages WHERE flags & %s <> 0", Flag.PURGED) == [(0,)]
+
+
+def test_a_purge_of_what_a_thief_said_empties_no_summary_of_others(fleet: Fleet, victim: Host, thief: Host) -> None:
+    """It guessed the numbers of theirs, and gave them to messages and summaries of its own."""
+    theirs = "SELECT n::text FROM lcm.{} n WHERE owner <> " + str(place(thief)[1]) + " ORDER BY 1"
+    number = victim.sql("SELECT min(id) FROM lcm.messages WHERE session_id = 'desk'")[0][0]
+    victim.sql(
+        "INSERT INTO lcm.archives SELECT conversation, owner, 'h', 'desk', ARRAY[%s::bigint], 0, 1, 2, 'of it', 1, "
+        "'of it', 1, 1, 'archived', 1, 1 FROM lcm.conversations WHERE nonce = %s", number, victim.session("desk").nonce,
+    )  # fmt: skip
+    add(thief, number)
+    for (node,) in victim.sql("SELECT id FROM lcm.nodes"):
+        thief.sql(
+            "INSERT INTO lcm.nodes SELECT conversation, owner, %s, 0, 'verified', 'forged', '', 1, 1, 'x', '', '', '{}', 1, "
+            "NULL, ARRAY[id] FROM lcm.messages LIMIT 1", node,
+        )  # fmt: skip
+    before = [victim.sql(theirs.format(table)) for table in ("nodes", "archives", "messages")]
+    purged = operate(fleet, victim, f"purge principal {CHAT} apply")
+
+    assert purged.code == OK, purged.text
+    assert [victim.sql(theirs.format(table)) for table in ("nodes", "archives", "messages")] == before
+    assert thief.sql("SELECT DISTINCT text FROM lcm.nodes") == [("[redacted:purged]",)]
+
+
+def test_a_host_that_obeys_empties_no_summary_of_its_own_for_a_number_of_a_thief(
+    fleet: Fleet, victim: Host, thief: Host, host: Hosts
+) -> None:
+    """The thief's message was purged; under its number the host had stored one of its own meanwhile, and summarised it."""
+    coming = victim.sql("SELECT max(id) + 2 FROM lcm.messages WHERE session_id = 'desk'")[0][0]
+    add(thief, coming)
+    other = host("other")
+    other.member.pull(30)
+    for words in (f"principal {CHAT}", f"matching '{SECRET}'"):
+        assert operate(fleet, other, f"purge {words} apply").code == OK
+    with victim.db.transaction():
+        victim.db.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'messages'", (coming - 2,))
+    victim.compact(chat().turns(60, first=900), "more")
+    victim.member.push()
+    sql = (
+        "SELECT n.id, n.text FROM lcm.nodes n JOIN lcm.sessions USING(conversation) WHERE session_id = 'more' "
+        "ORDER BY %s::bigint = ANY(n.sources) DESC, 1"
+    )
+    before = victim.sql(sql, coming)
+    done = obey(victim.member, victim.runtime.access(None, Rights(), trusted=True))
+    victim.member.push()
+
+    assert done == 1
+    assert before
+    assert victim.sql(sql, coming) == before
 
 
 STOPS = """
@@ -316,7 +390,10 @@ SELECT pg_current_xact_id(), lo_create(0)
 CREATE TEMP TABLE messages(x int); CREATE TEMP TABLE grants(x int); SET LOCAL search_path = pg_temp
 SELECT pg_notify('lcm', 'x')
 """.strip().splitlines()  # noqa: E501
-PURGE = "SELECT messages FROM lcm.purge(ARRAY(SELECT max(id) FROM lcm.messages), ARRAY['x']::bytea[])"
+PURGE = """
+SELECT p.messages FROM (SELECT conversation, id FROM lcm.messages ORDER BY id DESC LIMIT 1) m,
+  lcm.purge(ARRAY[m.conversation], ARRAY[m.id], ARRAY['x']::bytea[]) p
+"""
 
 
 @pytest.mark.parametrize("statement", STOPS, ids=range(len(STOPS)))
