@@ -44,6 +44,7 @@ class Flag:
     PRUNED = 4096  # the host's own compressor left only this of it, before it came here
     PURGED = 8192  # an operator removed what it said; the row keeps its place
     OWN_CALL = 16384  # it says something and also calls an lcm_* tool; that call is not in the search index
+    SHOWN = 32768  # stored from the first list that a process had of its session: it may have been said before, into another file
 
 
 @dataclass(frozen=True, slots=True)

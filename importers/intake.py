@@ -89,6 +89,7 @@ class _Scan:
     answers: list[str | None] = field(default_factory=list)
     own: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)  # not shown any more
+    shown: set[int] = field(default_factory=set)  # stored from a list of before
     pruned: set[int] = field(default_factory=set)  # shortened by the host, and what it stands for is not there
     prompt: Assembly | None = None  # with which the first list began
     unknown: bool = False  # the first list began with a record that no prompt here explains
@@ -187,6 +188,8 @@ class Intake:
                 scan.keys.append(item.key)
                 if not item.shown:
                     scan.gone.add(n)
+                if item.flags & Flag.SHOWN:
+                    scan.shown.add(n)
                 scan.raw.append(item.digest or said.digest)
                 seen = Seen(
                     item.digest or said.digest,
@@ -277,14 +280,18 @@ class Intake:
             head for head in heads
             if not head.flags & Flag.RETRACTED or head.store_id in brought or (head.digest, head.stored_at) in there
         ]  # fmt: skip
-        mine = {head.store_id: Mark(head.digest, head.stored_at) for head in shown}
+        mine = {head.store_id: Mark(head.digest, head.stored_at, bool(head.flags & Flag.SHOWN)) for head in shown}
         came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
         for each in came.values():  # its row there is known: by its words it is none of the others
             mine[each] = mine[each]._replace(digest=b"came %d" % each)
-        marks = [mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0) for n in rows]
+        marks = [
+            mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0, n in scan.shown) for n in rows
+        ]
         # What another process said meanwhile is in no list of the other store, and was not taken back for that.
         alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
-        listed = self._listed(session, scan, shown) if alone or there.isdisjoint(mine.values()) else ()
+        listed = (
+            self._listed(session, scan, shown) if alone or there.isdisjoint(mark[:2] for mark in mine.values()) else ()
+        )
         at = {scan.keys[n]: k for k, n in enumerate(rows)}
         lists = self._resumed()
         resumed = {

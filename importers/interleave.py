@@ -29,10 +29,11 @@ _ENOUGH = 3
 
 
 class Mark(NamedTuple):
-    """One row: what it says, and when it was stored."""
+    """One row: what it says, and when it was stored. ``shown``: from a list of before, so it may be older elsewhere."""
 
     digest: bytes
     at: float
+    shown: bool = False
 
 
 @dataclass(slots=True)
@@ -95,10 +96,10 @@ def _gone(here: Sequence[Mark], there: Sequence[Mark], copies: Mapping[int, int]
 
 def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
     """Rows there that are rows here: the same words, stored at the same moment."""
-    known: dict[Mark, list[int]] = {}
+    known: dict[tuple[bytes, float], list[int]] = {}
     for n in range(len(here) - 1, -1, -1):
-        known.setdefault(here[n], []).append(n)
-    return {n: known[mark].pop() for n, mark in enumerate(there) if known.get(mark)}
+        known.setdefault((here[n].digest, here[n].at), []).append(n)
+    return {n: known[row.digest, row.at].pop() for n, row in enumerate(there) if known.get((row.digest, row.at))}
 
 
 class _Record:
@@ -111,12 +112,8 @@ class _Record:
         """Was a row put between older ones, or stored by a clock that was wrong?"""
         return self.at[n] != self.rows[n].at
 
-    def in_a_go(self, n: int) -> bool:
-        """Was a row stored together with one beside it?"""
-        return any(row.at == self.rows[n].at for row in (*self.rows[max(0, n - 1) : n], *self.rows[n + 1 : n + 2]))
-
-    def begins_a_go(self, n: int) -> bool:
-        return self.in_a_go(n) and (n == 0 or self.rows[n - 1].at != self.rows[n].at)
+    def begins_a_list(self, n: int) -> bool:
+        return self.rows[n].shown and (n == 0 or self.rows[n - 1].at != self.rows[n].at)
 
     def hold(self, anchors: Mapping[int, float]) -> None:
         """Fixed times for some rows; each other row gets a time between its fixed neighbours."""
@@ -190,8 +187,10 @@ def _listed(
     out: dict[int, int] = {}
     for pairs in (front, list(enumerate(behind[: len(there.rows) - last - 1], last + 1))):
         for n, twin in pairs:
-            mine, theirs, again = here.rows[twin], there.rows[n], here.in_a_go(twin)
-            said_twice = not (again or there.in_a_go(n)) or (copies and mine.at > theirs.at and not (again and later))
+            mine, theirs = here.rows[twin], there.rows[n]
+            said_twice = not (mine.shown or theirs.shown) or (
+                copies and mine.at > theirs.at and not (mine.shown and later)
+            )
             if mine.digest != theirs.digest or said_twice:
                 break
             out[n] = twin
@@ -223,7 +222,7 @@ def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int,
         """May a list have shown this row again? Rows that were stored alone in both records were said twice."""
         return (
             0 <= n < len(free) and n + by in free[n] and there.rows[n].digest == here.rows[n + by].digest
-            and (there.in_a_go(n) or here.in_a_go(n + by))
+            and (there.rows[n].shown or here.rows[n + by].shown)
         )  # fmt: skip
 
     once = _once(here.rows)
@@ -237,7 +236,7 @@ def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int,
             first -= 1
         while shown(last + 1, by):
             last += 1
-        begins = first == 0 or here.begins_a_go(first + by)
+        begins = first == 0 or here.begins_a_list(first + by)
         if last - first + 1 >= (_ENOUGH - 1 if begins else _ENOUGH):
             out.update((k, k + by) for k in range(first, last + 1))
     return out

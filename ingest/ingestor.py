@@ -279,7 +279,7 @@ class Ingest:
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
-                           assembly, {item.store_id: item for item in expected})  # fmt: skip
+                           assembly, {item.store_id: item for item in expected}, self._again(session, messages))  # fmt: skip
         stored, marks = self._store_new(session, changes, entries, last_seq, source)
         leftover = tuple(changes.rows[item.store_id] for item in plan.leftover)
         return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), leftover
@@ -288,6 +288,13 @@ class Ingest:
         """The first messages of a list as this process saw them, in another file or before another writer was faster."""
         left = self._left.get(session.session_id) or self._windows.get(session.session_id)
         return left.known(messages) if left is not None else ()
+
+    def _again(self, session: Session, messages: Messages) -> int:
+        """Number of leading messages of a list that may be in another file, too: nobody said them since this one is in use."""
+        if session.session_id in self._windows:
+            return 0
+        left = self._left.get(session.session_id)
+        return len(left.objects) if left is not None else len(messages)
 
     def _placed(
         self,
@@ -649,12 +656,14 @@ class _Changes:
     unknown_context: bool = False  # the first message is a context message of ours that no prompt explains
     assembly: Assembly | None = None  # the prompt that the list begins with
     rows: Mapping[int, Expected] = field(default_factory=dict)  # that the list should show
+    again: int = 0  # so many messages were shown before, perhaps to another file
 
     def flags(self, n: int) -> int:
         """Flags of the row of message ``n``."""
+        again = Flag.SHOWN if n < self.again else Flag.NONE
         if n == 0 and self.unknown_context:
-            return Flag.IMPORTED
-        return Flag.UNALIGNED if self.unaligned else Flag.NONE
+            return again | Flag.IMPORTED
+        return again | (Flag.UNALIGNED if self.unaligned else Flag.NONE)
 
 
 def _between(places: list[Place], shown: Sequence[Sequence[float]]) -> None:

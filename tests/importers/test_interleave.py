@@ -30,8 +30,8 @@ def said(rows: Sequence[Mark]) -> list[bytes]:
 
 
 def marks(words: str, at: float, *, each: float = 1.0) -> list[Mark]:
-    """One row for each word. ``each``: seconds between two; 0: stored in one go."""
-    return [Mark(word.encode(), at + n * each) for n, word in enumerate(words.split())]
+    """One row for each word. ``each``: seconds between two; 0: stored from a list that was shown again."""
+    return [Mark(word.encode(), at + n * each, not each) for n, word in enumerate(words.split())]
 
 
 def test_words_that_were_said_again_are_said_again() -> None:
@@ -69,6 +69,15 @@ def test_a_row_that_a_copy_lacked_and_that_was_put_again_is_the_same_row(again_a
 
     assert said(woven(first, copy)) == said(copy)
     assert said(woven(copy, first)) == said(copy)
+
+
+def test_a_message_that_a_new_process_shows_alone_is_the_one_that_was_said() -> None:
+    """The file that it came to lacked but this one: a list of before shows it, so nobody said it twice."""
+    first = marks("a done", 1)
+    lost, kept = [*first, *marks("ok", 3)], [*first, *marks("ok", 9, each=0), *marks("done", 10)]
+
+    assert said(woven(kept, lost, range(4))) == b"a done ok done".split()
+    assert said(woven(lost, kept, range(3))) == b"a done ok done".split()
 
 
 def test_equal_words_between_two_copies_are_two_where_both_were_said_in_turn() -> None:
@@ -134,7 +143,7 @@ def test_parts_with_known_beginnings_are_one_conversation_whatever_is_repeated_a
     for start, end in pairwise([0, *cuts, len(words)]):
         first = data.draw(st.integers(0, max(0, start - 2)))
         clock = data.draw(st.floats(-86_400, 86_400))
-        part = [Mark(words[n], clock + max(n, start)) for n in range(first, end)]
+        part = [Mark(words[n], clock + max(n, start), n <= start) for n in range(first, end)]
         out = woven(out, part, range(first, len(out)))
 
     assert said(out) == words
@@ -168,7 +177,7 @@ def parts(sizes: Sequence[int], words: Sequence[bytes], overlap: int) -> list[li
     out = []
     for start, end in pairwise(accumulate(sizes, initial=0)):
         first = max(0, start - overlap) if start else 0
-        out.append([Mark(words[n], float(max(n, start))) for n in range(first, end)])
+        out.append([Mark(words[n], float(max(n, start)), n <= start) for n in range(first, end)])
     return out
 
 
