@@ -4,10 +4,11 @@ Listings for people: the conversations of the archive, and a message, summary or
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadRequest, NotFound
-from ..records import Node, Row
+from ..records import Flag, Node, Row
 from ..session import KEY_OF, Session
 from ..text import content
 from ..text.printable import one_line
@@ -19,11 +20,18 @@ if TYPE_CHECKING:
     from ..recall.access import Access
 
 SESSIONS = 20
+_NOT_SHOWN = Flag.RETRACTED | Flag.DUPLICATE
+_HEAD = ("session", "platform", "messages", "summaries", "said (UTC)")
 _SPAN = f"""
-SELECT count(*), min(coalesce(said_at, stored_at)), max(coalesce(said_at, stored_at)) FROM messages
+SELECT sum(flags & {_NOT_SHOWN} = 0), sum(flags & {_NOT_SHOWN} = {Flag.RETRACTED}), sum(flags & {Flag.DUPLICATE} > 0),
+       min(coalesce(said_at, stored_at)), max(coalesce(said_at, stored_at)) FROM messages
  WHERE session_key = {KEY_OF.format("?")}
 """
-_SUMMARIES = "SELECT count(*) FROM nodes WHERE conversation_id = ?"
+#: A conversation may have several sessions: a summary counts where the first of its messages stands.
+_SUMMARIES = f"""
+SELECT count(*) FROM nodes n JOIN messages m ON m.store_id = n.first_store_id
+ WHERE n.conversation_id = ? AND m.session_key = {KEY_OF.format("?")}
+"""
 
 
 def sessions(deps: Access, words: Words) -> Answer:
@@ -34,15 +42,23 @@ def sessions(deps: Access, words: Words) -> Answer:
     data = [described(deps, each) for each in found[:limit]]
     rows = [
         (
-            each["session_id"], each["platform"] or "unknown", counted(each["messages"], "message"),
-            counted(each["summaries"], "summary"), _span(each["first_at"], each["last_at"]),
+            one_line(each["session_id"]), each["platform"] or "unknown", f"{each['messages']:,}", f"{each['summaries']:,}",
+            _span(each["first_at"], each["last_at"]),
         )
         for each in data
     ]  # fmt: skip
-    lines = table(rows, indent="") or ["Nothing is stored yet."]
+    lines = table([_HEAD, *rows], indent="") if rows else ["Nothing is stored yet."]
     more = len(found) > limit
-    foot = f"These are the newest {limit}; `/lcm sessions --limit {5 * limit}` shows more." if more else ""
-    return Answer("\n".join(lines), {"sessions": data, "more": more}, foot=foot)
+    foot = [f"These are the newest {limit}; `/lcm sessions --limit {5 * limit}` shows more."] if more else []
+    return Answer("\n".join(lines), {"sessions": data, "more": more}, foot="\n".join([*_left_out(data), *foot]))
+
+
+def _left_out(data: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is stored of these sessions and counts for no message in the list."""
+    gone, again = (sum(each[name] for each in data) for name in ("taken_back", "repeats"))
+    said = [f"{counted(gone, 'message')} taken back (/undo, /retry)"] if gone else []
+    said += [f"{counted(again, 'repeat')} of an earlier plugin"] if again else []
+    return [f"Stored, but not counted here: {' and '.join(said)}."] if said else []
 
 
 def _found(deps: Access, limit: int) -> list[Session]:
@@ -55,19 +71,21 @@ def _found(deps: Access, limit: int) -> list[Session]:
 def _span(first: float, last: float) -> str:
     """Span of two times, the day named once where it is one."""
     begin, end = moment(first)[:16], moment(last)[:16]
-    return f"{begin} to {end.removeprefix(begin[:11])}"
+    return begin if begin == end else f"{begin}–{end.removeprefix(begin[:11])}"
 
 
 def described(deps: Access, session: Session) -> dict[str, Any]:
-    """One session: its id, its platform, how much is stored of it, since when."""
-    count, first, last = deps.db.query(_SPAN, (session.session_id,))[0]
+    """One session: its id, its platform, how much was said in it, when. What was taken back or is a repeat counts apart."""
+    count, gone, again, first, last = deps.db.query(_SPAN, (session.session_id,))[0]
     return {
         "session_id": session.session_id,
         "conversation_id": session.conversation_id,
         "platform": session.platform,
         "origin": session.origin,
-        "messages": int(count),
-        "summaries": int(deps.db.query(_SUMMARIES, (session.conversation_id,))[0][0]),
+        "messages": int(count or 0),
+        "taken_back": int(gone or 0),
+        "repeats": int(again or 0),
+        "summaries": int(deps.db.query(_SUMMARIES, (session.conversation_id, session.session_id))[0][0]),
         "first_at": first if first is not None else session.started_at,
         "last_at": last if last is not None else session.started_at,
     }

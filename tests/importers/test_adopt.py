@@ -20,7 +20,7 @@ import pytest
 from worlds.earlier import LCM_X, PAYLOADS, SUMMARY, EarlierPlugin, talk, used
 from worlds.home import ROOT, Holder, Home, digest, healthy
 
-from hermes_lcm.command import OK, REFUSED, VERBS, Words
+from hermes_lcm.command import OK, REFUSED, VERBS, Words, answer
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreForeign
 from hermes_lcm.importers import adopt
 from hermes_lcm.importers.ledger import Ledger
@@ -130,6 +130,17 @@ def test_every_row_is_here_and_the_thread_reads_as_it_was_said(tmp_path: Path) -
     rows = {row.store_id: row for row in deps.store.rows([*marked, *marked.values()])}
     assert all(rows[copy].text == rows[original].text for copy, original in marked.items())
     assert doctor(deps, deep=True)["counts"]["fail"] == 0
+
+
+def test_the_list_of_sessions_counts_every_message_once(tmp_path: Path) -> None:
+    """As its transcript does; the repetitions are told apart."""
+    used(tmp_path)[0].close()
+    deps = terminal(tmp_path)
+    done = adopt.adopt(deps, None, None)
+    (listed,) = answer("sessions", deps).data["sessions"]
+
+    assert listed["messages"] == len(thread(deps))
+    assert (listed["repeats"], listed["summaries"]) == (done.taken.copies, 3)
 
 
 def test_a_search_finds_every_message_once(tmp_path: Path) -> None:

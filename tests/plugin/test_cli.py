@@ -26,6 +26,7 @@ from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, VERBS, operator_acces
 from hermes_lcm.ops import status
 from hermes_lcm.ops.doctor import clean
 from hermes_lcm.plugin import cli
+from hermes_lcm.records import Flag
 from hermes_lcm.storage import connection
 from hermes_lcm.text.printable import printable
 
@@ -596,8 +597,40 @@ def test_sessions_lists_what_is_stored(world: Home, capsys: pytest.CaptureFixtur
     assert ([each["session_id"] for each in data["sessions"]], data["more"]) == (["s2"], True)
     assert call(world, "sessions") == 0
     shown = capsys.readouterr().out
-    assert re.search(r"s1 +cli +100 messages +1 summary", shown)
-    assert re.search(r"s2 .* \d\d:\d\d to \d\d:\d\d$", shown, re.MULTILINE)  # one day is named once
+    assert re.search(r"^s1 +cli +100 +1 ", shown, re.MULTILINE)
+
+
+def test_sessions_names_one_day_once(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the times of its first and its last message; the list fits a terminal of 80 columns."""
+    world.raw("UPDATE messages SET stored_at = 1700000000 + 600 * (store_id = 100)")
+
+    assert call(world, "sessions") == 0
+    assert re.search(r"^s1 .* 2023-11-14 22:13–22:23$", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_sessions_counts_the_messages_that_a_transcript_shows(
+    world: Home, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What was taken back is stored, and counts apart."""
+    world.runtime.store.flag([99, 100], add=Flag.RETRACTED)
+    assert call(world, "export", "s1", "markdown", "-o", str(tmp_path / "s1.md")) == 0
+    capsys.readouterr()
+
+    assert call(world, "sessions") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^s1 +cli +98 ", shown, re.MULTILINE)
+    assert "98 messages" in (tmp_path / "s1.md").read_text()
+    assert "Stored, but not counted here: 2 messages taken back (/undo, /retry)." in shown
+
+
+def test_sessions_of_one_conversation_share_out_its_summaries(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each counts once, in the session where the first of its messages was said."""
+    world.runtime.announce("s2", platform="cli", parent="s1", origin="rotation")
+    world.runtime.ingest_list("s2", [{"role": "user", "content": "go on"}], source="cli")
+
+    assert call(world, "sessions", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)["sessions"]
+    assert {each["session_id"]: each["summaries"] for each in listed} == {"s1": 1, "s2": 0}
 
 
 @pytest.mark.parametrize("address", ["msg_1", "sum_1"])
