@@ -497,7 +497,7 @@ def test_what_goes_while_other_hosts_write_and_push_stays_gone(
     writer.join(60)
     c.take(Chat(c.thread("s")).user("said at c").says("ok c"))
     c.compact(Chat(c.thread("s")))
-    for each in (c, b, a) * 4:  # each makes a summary of its own of what remains, and takes the others'
+    for each in (c, b, a) * 6:  # each makes a summary of its own of what remains, and takes the others'
         ask(each, "fleet push")
         ask(each, "fleet pull")
 
