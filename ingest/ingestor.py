@@ -313,7 +313,8 @@ class Ingest:
         if first_message.kind != "unknown":
             live, assembly = [self._live(read) for _, read in theirs], first_message.assembly
             if assembly is not None and live and expected and live[0].digest != expected[0].digest:
-                before = self._covered(assembly)
+                # A request that stays may stand in front of what is covered; what comes before it has its place there.
+                before = min(self._covered(assembly), math.ceil(expected[0].pos) - 1.0)
             return align(live, expected, self._cores, before=before, seen=seen, shared=shared, named=self._named)
         row = first_message.row
         others = [item for item in expected if row is None or item.store_id != row.store_id]
@@ -598,12 +599,12 @@ class Ingest:
         return read if self._filters is None else self._filters(message, read)
 
     def _behind(self, assembly: Assembly | None, rows: list[_Row]) -> list[_Row]:
-        """Rows that a list with this prompt can show (again): not what lies under its summaries, whenever it came there."""
+        """Rows that a list with this prompt can show (again): what lies under its summaries only if it came there since."""
         tail = set(assembly.tail_ids) if assembly is not None else set[int]()
         if assembly is None or all(row.pos > assembly.last_pos or row.store_id in tail for row in rows):
             return rows
-        covered = self._covered(assembly)
-        return [row for row in rows if row.pos > covered or row.store_id in tail]
+        covered, made = self._covered(assembly), assembly.created_at
+        return [row for row in rows if row.pos > covered or row.store_id in tail or row.stored_at >= made]
 
     def _covered(self, assembly: Assembly) -> float:
         """Position of the last row under the summaries of a prompt."""

@@ -117,6 +117,35 @@ def test_an_injected_row_is_not_stored_again(world: World, meet: Any, said: Any,
     assert len(world.stored()) == len(changed)
 
 
+@pytest.mark.parametrize("at", [2, 3])
+@pytest.mark.parametrize("way", ["restart", "branch"])
+def test_a_row_put_beside_a_request_that_stayed_is_stored_once(tmp_path: Path, at: int, way: str) -> None:
+    """The tool round behind the request lies under a summary, so the row's neighbours in the list are none in the record."""
+    world = World(tmp_path, fresh_tail_count=1, leaf_chunk_tokens=8000)
+    said = (
+        chat()
+        .turns(6, words=30)
+        .user("find the fault")
+        .calls("a", "b")
+        .results("a", "b", text="line " * 400)
+        .says("found")
+    )
+    live = world.compact(said, threshold=1500)
+    assert [message["content"] for message in live[2:]] == ["find the fault", "found"]
+    changed = Chat([*live[:at], {"role": "user", "content": "[note of the host]"}, *live[at:]])
+    world.take(changed)
+    stored = len(world.stored())
+    if way == "restart":
+        world = world.restart()
+        world.take(reload(changed))
+    else:
+        world.session("b", parent=world.session(), origin="branch", fork_seq=world.store.last_seq(1))
+        world.take(changed, "b")
+
+    assert stored == len(said) + 1
+    assert len(world.stored()) == stored
+
+
 @SESSIONS
 @PLACES
 def test_a_dropped_row_costs_nothing(world: World, meet: Any, said: Any, at: int) -> None:
