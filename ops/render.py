@@ -84,24 +84,28 @@ _MODES = {
 # -- status --------------------------------------------------------------------------------------------
 def status_text(data: Mapping[str, Any]) -> str:
     """The status on a screen, where all is well; everything is in the data."""
-    lines = ["LCM status", *_archive(data)]
+    lines = ["LCM status", *_archive(data), *_amiss(data)]
     if data["database"]["state"] != "empty" or data["agent_runs_here"]:
         lines += ["", "Session", *table(_session(data))]
     lines += ["", "Stored", *table(_store(data))]
     if changed := table(_changed(data)):
         lines += ["", "Settings that are not defaults", *changed]
     lines += ["", "Plugin", *table(_plugin(data))]
-    lines += [f"  {each}" for each in data["disabled_features"]]
+    return "\n".join([*lines, *(f"  {each}" for each in data["disabled_features"])])
+
+
+def _amiss(data: Mapping[str, Any]) -> list[str]:
+    """Problems and settings that were not accepted: what somebody should do comes before the figures."""
+    lines: list[str] = []
+    # Each refused setting is a problem too; the data has both, and people read it just below.
+    if problems := [each for each in data["problems"] if not each["topic"].startswith("setting ")]:
+        lines += ["", "Problems"]
+    for each in problems:
+        lines += [f"  {each['severity']}: {each['topic']}: {each['message']}"]
+        lines += [f"    what to do: {each['remedy']}"] if each.get("remedy") else []
     if data["refused_settings"]:
         lines += ["", "Settings that were not accepted", *(f"  {each}" for each in data["refused_settings"])]
-    # Each refused setting is a problem too; the data has both, and people have read it just above.
-    problems = [each for each in data["problems"] if not each["topic"].startswith("setting ")]
-    if problems:
-        lines += ["", "Problems"]
-        for each in problems:
-            lines += [f"  {each['severity']}: {each['topic']}: {each['message']}"]
-            lines += [f"    what to do: {each['remedy']}"] if each.get("remedy") else []
-    return "\n".join(lines)
+    return lines
 
 
 def _archive(data: Mapping[str, Any]) -> list[str]:
