@@ -54,7 +54,7 @@ def sessions(deps: Access, words: Words) -> Answer:
 
 
 def _left_out(data: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is stored of these sessions and counts for no message in the list."""
+    """Note on stored messages that the list does not count: taken back, or repeats of an earlier plugin."""
     gone, again = (sum(each[name] for each in data) for name in ("taken_back", "repeats"))
     said = [f"{counted(gone, 'message')} taken back (/undo, /retry)"] if gone else []
     said += [f"{counted(again, 'repeat')} of an earlier plugin"] if again else []

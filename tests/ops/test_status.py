@@ -143,6 +143,15 @@ def test_problems_carry_their_remedy(world: Home) -> None:
     assert [(each["topic"], each["remedy"]) for each in said] == [("ingest", "free disk space")]
 
 
+def test_problems_come_before_the_figures(world: Home) -> None:
+    """Behind the sentence about the archive, so that nobody scrolls for them."""
+    world.runtime.health.degraded("ingest", "disk full", remedy="free disk space")
+    lines = status_text(status(replace(world.deps(), trusted=True))).splitlines()
+
+    assert lines.index("Problems") < lines.index("Session") < lines.index("Stored")
+    assert "conversation" in lines[1]
+
+
 def test_before_the_first_message_the_status_says_what_to_do(tmp_path: Path) -> None:
     """An empty archive is no fault, and must not read like one."""
     text = status_text(status(Home(tmp_path).idle()))
