@@ -11,7 +11,8 @@ The error tree.
     - StoreCorrupt          SQLite refuses the file's content
     - StoreTooNew           the file was written by a newer release
     - StoreTooOld           the file was written by a development version that no release reads
-    - StoreForeign          another program, or the plugin before this one, wrote the file
+    - StoreForeign          another program wrote the file
+      - StoreEarlier        the plugin before this one wrote it, and an agent takes it over
     - Overtaken             another writer appended first; align again
       - Exchanged           another file is in use now; the same call works
   - FleetError              the shared server cannot be used as it is; says what to do about it
@@ -91,6 +92,16 @@ class StoreForeign(StoreError):
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+class StoreEarlier(StoreForeign):
+    """The plugin before this one wrote the file. What it holds is taken over, so that nothing is wrong with it."""
+
+    TAKES_OVER = "its messages are taken over when an agent starts"
+    BY_HAND = "`hermes lcm adopt --apply` does it now"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, f"{self.TAKES_OVER}; {self.BY_HAND}")
 
 
 class Overtaken(StoreError):

@@ -34,8 +34,10 @@ class Look:
 
     @property
     def session(self) -> Session:
-        """The session that is looked at. Raises NotFound where there is none."""
+        """The session that is looked at. Raises NotFound where there is none, StoreError where that cannot be told."""
         if self.deps.session is None:
+            if self.deps.db.exists:
+                self.deps.db.open()  # a file that cannot be read says why
             raise NotFound("no conversation is stored yet")
         return self.deps.session
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..errors import LcmError, Overtaken, StoreCorrupt, StoreError, StoreForeign, StoreTooNew, StoreTooOld
+from ..errors import LcmError, Overtaken, StoreCorrupt, StoreEarlier, StoreError, StoreForeign, StoreTooNew, StoreTooOld
 from ..ops.backup import prune_stand_ins
 from ..ops.survey import readable
 from ..storage import files, schema, standby
@@ -39,6 +39,7 @@ logger = logging.getLogger("hermes_lcm")
 
 TOPIC: Final = "stand-in"
 ADOPTION: Final = "adoption"
+_BY_ITSELF: Final = "nothing to do; it goes on by itself"
 _TELL_S: Final = 1.0
 _PROBE_MS: Final = 20
 #: What only another file can cure: no question to this one until it has changed.
@@ -78,7 +79,8 @@ class Standby:
         self._give_way = give_way
         self._adopting: threading.Thread | None = None
         self._left, self._told_at = 0, 0.0
-        self._told: dict[str, str] = {}  # sessions whose user knows of the stand-in
+        #: Sessions whose user knows of the stand-in: where it is, and whether the earlier plugin's file is the reason.
+        self._told: dict[str, tuple[str, bool]] = {}
 
     def of_database(self, deps: Access) -> Access:
         """Access to the database itself, not to its stand-in."""
@@ -94,13 +96,15 @@ class Standby:
         """One line for the user of a session, once: that something stands in for the database, or does no longer."""
         if self._db.stands_in and session_id not in self._told:
             where = "memory" if is_memory(self._db.file) else self._db.file.name
-            way_out = (self._reason or StoreError).remedy
-            self._told[session_id] = where
-            said = (
-                f"its database {self._db.path.name} cannot be used: {way_out}; everything is kept in {where} meanwhile"
-            )
+            earlier = self._is(StoreEarlier) and not is_memory(self._db.file)
+            self._told[session_id] = where, earlier
+            wrong = f"cannot be used: {(self._reason or StoreError).remedy}"
+            wrong = "was written by the earlier plugin and is taken over now" if earlier else wrong
+            said = f"its database {self._db.path.name} {wrong}; everything is kept in {where} meanwhile"
         elif not self._db.stands_in and session_id in self._told:
-            said = f"its database works again, and what was kept in {self._told.pop(session_id)} is in it"
+            where, earlier = self._told.pop(session_id)
+            over = "the earlier plugin's database is taken over" if earlier else "its database works again"
+            said = f"{over}, and what was kept in {where} is in it"
         else:
             return ""
         return f"[The conversation archive asks you to begin your answer with one line for the user: {said}.]"
@@ -142,17 +146,24 @@ class Standby:
                 with suppress(StoreError):
                     self._db.use(source)
                 continue
-            where = "memory" if is_memory(file) else str(file)
-            said = f"the database cannot be used ({error}); new messages are stored in {where} meanwhile, "
-            said += "and merged when it works again"
             for problem in self._health.problems(may_open=False):
                 if problem.remedy == error.remedy:  # the same, of whatever met it first
                     self._health.resolved(problem.topic)
-            self._health.degraded(TOPIC, said, remedy=f"{error.remedy}; then they are merged")
+            self._tell(error, file)
             if not is_memory(file) and isinstance(error, StoreForeign) and is_earlier(self._db.path):
                 self._adopt()
             return True
         return False
+
+    def _tell(self, error: StoreError, file: Path) -> None:
+        """Say what is stored where meanwhile."""
+        kept = f"new messages are stored in {'memory' if is_memory(file) else file} meanwhile"
+        if isinstance(error, StoreEarlier) and not is_memory(file):
+            said = f"{self._db.path} was written by the earlier plugin and is taken over now; {kept}"
+            self._health.degraded(TOPIC, said, severity="warning", remedy=_BY_ITSELF)
+            return
+        said = f"the database cannot be used ({error}); {kept}, and merged when it works again"
+        self._health.degraded(TOPIC, said, remedy=f"{error.remedy}; then they are merged")
 
     def _files(self) -> list[Path]:
         """Files that may stand in: one that a process left behind, or a new one."""
@@ -257,7 +268,7 @@ class Standby:
             said = f"{self._db.path} is taken over from the earlier plugin: {what}, {done:,}" + (
                 f" of {total:,}" if total else ""
             )
-            self._health.degraded(ADOPTION, said, severity="warning", remedy="nothing to do; it goes on by itself")
+            self._health.degraded(ADOPTION, said, severity="warning", remedy=_BY_ITSELF)
 
     # -- giving it back -------------------------------------------------------------------------------
     def settle(self) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..config import MODE_SETTINGS, setting_text
+from ..errors import StoreEarlier
 from ..text.printable import one_line
 from .findings import FAIL, PASS, WARN
 
@@ -85,7 +86,7 @@ _MODES = {
 def status_text(data: Mapping[str, Any]) -> str:
     """The status on a screen, where all is well; everything is in the data."""
     lines = ["LCM status", *_archive(data), *_amiss(data)]
-    if data["database"]["state"] != "empty" or data["agent_runs_here"]:
+    if data["database"]["state"] not in ("empty", "earlier") or data["agent_runs_here"]:
         lines += ["", "Session", *table(_session(data))]
     lines += ["", "Stored", *table(_store(data))]
     if changed := table(_changed(data)):
@@ -110,10 +111,13 @@ def _amiss(data: Mapping[str, Any]) -> list[str]:
 
 def _archive(data: Mapping[str, Any]) -> list[str]:
     """The archive as a whole, in a sentence or two."""
+    used = data["host"]["engine_in_use"] in ("lcm", "", None)
+    if data["database"]["state"] == "earlier":
+        said = of_earlier(data["database"].get("messages"), live=data["agent_runs_here"], used=used)
+        return [*(f"  {line}" for line in said), *([] if used else [_UNUSED])]
     if data["database"]["state"] == "empty":
-        used = data["host"]["engine_in_use"] in ("lcm", "", None)
         if not used:
-            return ["  Installed, but Hermes uses another engine, so nothing is stored (see `/lcm doctor`)."]
+            return [_UNUSED]
         return ["  Installed and active. Nothing is stored yet: send a message."]
     found = data.get("archive")
     if not found:
@@ -124,6 +128,19 @@ def _archive(data: Mapping[str, Any]) -> list[str]:
     )  # fmt: skip
     counts = ", ".join(counted(count, name) for count, name in what)
     return [f"  {counts}; since {moment(found['since'])[:10]}"]
+
+
+_UNUSED = "  Installed, but Hermes uses another engine, so nothing is stored (see `/lcm doctor`)."
+
+
+def of_earlier(messages: int | None, *, live: bool, used: bool) -> list[str]:
+    """A file of the plugin before this one, and how its messages come over: while an agent runs, or when one starts."""
+    its = "Its messages are"
+    if messages is not None:
+        its = f"Its {counted(messages, 'message')} {'is' if messages == 1 else 'are'}"
+    how = "taken over when an agent starts." if used else "not taken over yet."
+    how = "taken over now, behind the turns." if live else f"{how} {StoreEarlier.BY_HAND}."
+    return ["This file was written by the earlier hermes-lcm plugin. Nothing in it was changed.", f"{its} {how}"]
 
 
 def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -217,7 +234,7 @@ def _tokens(said: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     database, store, dag = data["database"], data.get("store"), data.get("dag")
-    state = "no file yet" if database["state"] == "empty" else database["state"]
+    state = {"empty": "no file yet", "earlier": "of the earlier plugin"}.get(database["state"], database["state"])
     rows = [("database", f"{database['path']} ({state})")]
     if store is not None and dag is not None:
         if "session_messages" in store:
@@ -376,7 +393,8 @@ def doctor_text(data: Mapping[str, Any], *, verbose: bool = False) -> str:
         about = f"the newest of {data['sessions']:,} sessions; `hermes lcm doctor --session ID` looks at another one"
         lines.append(f"  Prompt and session checks are about {data['session_id']}, {about}.")
     if data.get("not_checked"):
-        need = "a database that can be read" if counts[FAIL] else "a first message"
+        begun = any(each["check"] == "database" and each["status"] != PASS for each in data["checks"])
+        need = "a database that this plugin can read" if begun else "a first message"
         lines.append(f"  {counted(len(data['not_checked']), 'more check')} need {need}.")
     if not data["deep"]:
         lines.append("  `/lcm doctor deep` also reads the whole file and its indexes.")

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
 from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
-from ..errors import LcmError, StoreCorrupt, StoreError, StoreReadOnly, way_out, worded
+from ..errors import LcmError, StoreCorrupt, StoreEarlier, StoreError, StoreReadOnly, way_out, worded
 from ..recall import mapping
 from ..recall.access import Access
 from ..storage.disk import full_disk, shut
+from ..storage.foreign import messages_of_earlier
 from ..storage.meta import Meta
 from ..text.secret_kinds import CATALOGUE
 from . import costs, presets
@@ -95,6 +96,8 @@ def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None)
             except LcmError as exc:
                 database.update(state="failed", **_said(exc))
                 break
+    elif database["state"] == "earlier":
+        database["messages"] = _earlier_messages(deps)
     if wrong is not None and database["state"] != "failed":
         database.pop("note", None)
         database.update(state="failed", **_said(wrong))
@@ -190,9 +193,19 @@ def database_state(deps: Access) -> dict[str, Any]:
     try:
         out["schema"] = Survey(deps.db).pragma("user_version")
         Survey(deps.db).touch()
+    except StoreEarlier as exc:
+        out.update(state="earlier", note=worded(exc), remedy=way_out(exc))
     except LcmError as exc:
         out.update(state="failed", **_said(exc))
     return out
+
+
+def _earlier_messages(deps: Access) -> int | None:
+    """What the earlier plugin left to take over, for the operator; None where it cannot be counted."""
+    try:
+        return messages_of_earlier(deps.db.path) if deps.reads_all else None
+    except LcmError:
+        return None
 
 
 def _said(exc: LcmError) -> dict[str, str]:

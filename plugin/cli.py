@@ -190,6 +190,8 @@ def browse(deps: Access, *, watched: bool) -> None:
         raise BadRequest(
             "`hermes lcm browse` needs a terminal; `hermes lcm sessions` and `hermes lcm search` print what it shows"
         )
+    if deps.db.exists:
+        deps.db.open()  # a file that cannot be read says why
     from ..terminal import app, shelf
 
     app.Browser(shelf.Shelf(deps)).run()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadRequest, StoreBusy, StoreError, StoreForeign
+from ..errors import BadRequest, StoreBusy, StoreEarlier, StoreError, StoreForeign
 from . import disk, schema
 
 OURS, EARLIER = "an archive of this plugin", "a database of the earlier hermes-lcm plugin"
@@ -124,15 +124,18 @@ def refuse_foreign(path: Path) -> None:
     except (OSError, sqlite3.Error, UnicodeDecodeError):
         return  # damaged, or not readable: who opens it next says so
     if kind.name == EARLIER:
-        raise StoreForeign(
-            f"{path} is a database of the earlier hermes-lcm plugin; it stays as it is until all of it is adopted",
-            remedy="nothing to do while an agent runs: it is adopted behind the turns; `hermes lcm adopt --apply` does it now",
-        )
+        raise StoreEarlier(f"{path} was written by the earlier hermes-lcm plugin; nothing in it was changed")
     if kind.name not in (OURS, EMPTY):
         raise StoreForeign(
             f"{path} is a database of another program (tables: {', '.join(kind.tables[:6])}); it was left as it is",
             remedy="move it away, or point LCM_DATABASE_PATH at another file",
         )
+
+
+def messages_of_earlier(path: Path) -> int:
+    """Number of rows in a database of the earlier plugin. Raises LcmError where it cannot be read."""
+    with Foreign(path) as found:
+        return int(found.one("SELECT count(*) FROM messages") or 0)
 
 
 def _looked(path: Path, how: str) -> Kind:

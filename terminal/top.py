@@ -15,7 +15,7 @@ from typing import Any, Final, TextIO
 from ..dashboard.conversation import sessions
 from ..dashboard.look import Answer, Look
 from ..dashboard.now import about, now
-from ..ops.render import counted, disk_said, moment, table
+from ..ops.render import counted, disk_said, moment, of_earlier, table
 from ..recall.access import Access
 from ..text.printable import one_line
 
@@ -38,6 +38,9 @@ def frame(said: Mapping[str, Any], width: int) -> str:
     lines = [f"hermes lcm top   {moment(said['at'])}", ""]
     if not said["stored"]:
         return "\n".join([*lines, "Installed and active. Nothing is stored yet: send a message."])
+    if said["database"]["state"] == "earlier":
+        earlier = of_earlier(said["database"].get("messages"), live=False, used=said["engine"] == "lcm")
+        return "\n".join([*lines, *earlier])
     rows = [("archive", _archive(said)), ("file", said["database"]["path"])]
     rows.append(("session", f"{said['session_id'] or '(none)'}  {said.get('model') or ''}".rstrip()))
     rows += [*_window(said, width), *_next(said), *_money(said), *_health(said)]

@@ -8,11 +8,17 @@ export function Now({ place, go, profile }) {
   return h(Loaded, { of: now }, (said) =>
     h("div", { className: "lcm-grid" },
       said.engine === "lcm" ? null : h(Notice, null, w.say("now.other", { engine: said.engine })),
-      said.window ? h(Window, { said, w }) : h(Panel, { title: w.say("now.window") }, h("p", null, w.say("now.empty"))),
+      said.window ? h(Window, { said, w }) : h(Panel, { title: w.say("now.window") }, h("p", null, nothing(said, w))),
       h(Health, { said, go, w }),
       said.window ? h(Next, { said, go, w }) : null,
       said.money && said.money.total ? h(Spent, { money: said.money, go, w }) : null,
       said.window ? h(Kept, { said, w }) : null));
+}
+
+/** Why no window is shown: nothing was stored, or the earlier plugin's file is still to be taken over. */
+function nothing({ database }, w) {
+  if (database.state !== "earlier") return w.say("now.empty");
+  return w.say("now.earlier", { messages: w.many("messages", database.messages || 0) });
 }
 
 const named = (part, w) => (part.kind === "summaries" ? w.say("part.summaries", { depth: part.depth }) : w.say(`part.${part.kind}`));
@@ -55,7 +61,9 @@ function Health({ said, go, w }) {
             h("strong", { className: each.severity === "error" ? "lcm-bad" : "lcm-warn" }, each.topic), ": ", each.message,
             each.remedy ? h("div", { className: "lcm-quiet" }, each.remedy) : null)),
           refused.map((each) => h("li", { key: each }, each)))
-      : h("p", null, h("span", { className: "lcm-good" }, "✓ "), w.say("now.well")));
+      : said.database.state === "earlier"
+        ? h("p", null, w.say("now.adopt"))
+        : h("p", null, h("span", { className: "lcm-good" }, "✓ "), w.say("now.well")));
 }
 
 export function Spent({ money, go, w }) {

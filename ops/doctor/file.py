@@ -37,6 +37,14 @@ def database(deps: Access, _deep: bool) -> Finding:
         return _nothing(deps)
     if state["state"] == "ready":
         return _writable(deps.db.path)
+    if state["state"] == "earlier":
+        return warn(
+            state["note"],
+            meaning="its messages are not found yet, and new ones are stored beside it until they are taken over",
+            remedy=state["remedy"],
+            command="/lcm adopt apply",
+            path=str(deps.db.path),
+        )
     if state["kind"] == StoreCorrupt.__name__ and not files.holds_messages(deps.db.path):
         return _hopeless(deps, state["error"])
     command = "/lcm doctor repair" if "`/lcm doctor repair`" in state["remedy"] else ""
@@ -137,7 +145,11 @@ def _of_others(deps: Access) -> bool:
     """Is there something in the place of the database whose rights are not ours to change?"""
     try:
         state = database_state(deps)
-        foreign = state.get("kind") == StoreForeign.__name__ or _NO_DATABASE in str(state.get("error", ""))
+        foreign = (
+            state["state"] == "earlier"
+            or state.get("kind") == StoreForeign.__name__
+            or _NO_DATABASE in str(state.get("error", ""))
+        )
         return foreign or not deps.db.path.is_file()
     except OSError:
         return True

@@ -180,6 +180,7 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
 def glanced(deps: Access) -> StoreCorrupt | None:
     """Damage of a file that answers, as far as looking costs little: its pages, and the newest messages."""
     path = deps.db.path
+    deps.db.open()  # a file that is not ours is refused before a look by its path leaves side files beside it
     large = path.stat().st_size > QUICK_BYTES
     if not large and (found := files.quick_check(path)):
         return StoreCorrupt(f"{path}: {found[0].removeprefix(f'{path}: ')}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worlds.earlier import EarlierPlugin, talk
 from worlds.home import Home, healthy
 from worlds.process import Chat
 from worlds.process import World as Compacting
@@ -241,6 +242,18 @@ def test_the_first_page_knows_which_engine_hermes_uses(hermes_home: Path, engine
     (hermes_home / "config.yaml").write_text(f"context:\n  engine: {engine}\n", encoding="utf-8")
 
     assert ask("now")["engine"] == engine
+
+
+def test_a_file_of_the_earlier_plugin_is_no_failure(hermes_home: Path) -> None:
+    """The first page says how many messages are to be taken over; nothing is wrong, and nothing is written."""
+    plugin = EarlierPlugin(hermes_home)
+    plugin.store("s1", talk(6))
+    plugin.close()
+    said = ask("now")
+
+    assert (said["database"]["state"], said["database"]["messages"], said["problems"]) == ("earlier", 6, [])
+    assert json.loads(api.answer("graph", {})[1])["remedy"].startswith("its messages are taken over")
+    assert [path.name for path in hermes_home.glob("lcm.db*")] == ["lcm.db"]
 
 
 def test_profiles_have_archives_of_their_own(archive: Home, hermes_home: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from worlds.earlier import EarlierPlugin, talk
 from worlds.home import Home as Stored
 
 from host.browser import Browser, dashboard, until
@@ -317,3 +318,19 @@ def test_metadata_hides_what_was_said(tmp_path: Path) -> None:
         browser.sees("Texts are hidden by LCM_DASHBOARD=metadata")
 
         assert "zebra" not in browser.text()
+
+
+def test_a_file_of_the_earlier_plugin_reads_as_what_it_is(tmp_path: Path) -> None:
+    """Nothing on the first page calls it empty, well or failed."""
+    home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1", window=100_000)
+    plugin = EarlierPlugin(home.path)
+    plugin.store("s1", talk(6))
+    plugin.close()
+    with dashboard(home) as address, Browser() as browser:
+        browser.open(f"{address}/lcm")
+        assert browser.sees("written by the earlier hermes-lcm plugin")
+        text = browser.text()
+
+    assert "when an agent starts: 6 messages" in text
+    assert "hermes lcm adopt --apply" in text
+    assert not any(words in text for words in ("No problem is known", "Nothing is stored yet", "failed"))

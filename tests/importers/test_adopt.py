@@ -20,14 +20,13 @@ import pytest
 from worlds.earlier import LCM_X, PAYLOADS, SUMMARY, EarlierPlugin, talk, used
 from worlds.home import ROOT, Holder, Home, digest, healthy
 
-from hermes_lcm.command import OK, REFUSED, VERBS, Words, answer
+from hermes_lcm.command import FAILED, OK, REFUSED, VERBS, Words, answer
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreForeign
 from hermes_lcm.importers import adopt
 from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.ingest.transcript import Transcripts
 from hermes_lcm.ops.doctor.checks import doctor
-from hermes_lcm.ops.status import status
-from hermes_lcm.recall.access import Access
+from hermes_lcm.recall.access import Access, EngineState
 from hermes_lcm.records import Flag, Row, Scope
 from hermes_lcm.search import query as text_words
 from hermes_lcm.storage import disk, foreign
@@ -40,6 +39,11 @@ def terminal(home: Path, **settings: str) -> Access:
     world = Home(home, **settings)
     runtime = world.runtime
     return replace(world.deps(None, trusted=True), store=runtime.view_store, clock=lambda: 1_700_000_000.0)
+
+
+def idle(home: Path, **facts: Any) -> Access:
+    """The same where no agent runs."""
+    return replace(terminal(home), engine=EngineState(**facts))
 
 
 def thread(deps: Access, session: str = "s1") -> list[Row]:
@@ -68,7 +72,7 @@ def found(deps: Access, query: str) -> list[int]:
 # -- before it is adopted ------------------------------------------------------------------------------
 @pytest.mark.parametrize("wal", [True, False], ids=["wal", "journal"])
 def test_the_file_is_not_touched_by_looking(wal: bool, tmp_path: Path) -> None:
-    """FirstMessage refuses it, status and doctor say what to do, and no byte and no file beside it changes."""
+    """A first message refuses it, status and doctor look at it, and no byte and no file beside it changes."""
     plugin = EarlierPlugin(tmp_path, wal=wal)
     plugin.store("s1", talk(6))
     path = plugin.close()
@@ -77,11 +81,56 @@ def test_the_file_is_not_touched_by_looking(wal: bool, tmp_path: Path) -> None:
 
     with pytest.raises(StoreForeign, match="earlier hermes-lcm"):
         deps.db.open()
-    said = status(deps)["problems"]
-    assert any("hermes lcm adopt" in each["remedy"] for each in said)
-    assert doctor(deps)["overall"] == "unhealthy"
+    for verb in ("status", "doctor", "sessions", "search hello"):
+        answer(verb, deps)
     assert adopt.plan(deps, None, None).taken.added == 6
     assert (digest(path), sorted(each.name for each in tmp_path.iterdir())) == (before, files)
+
+
+def test_status_says_whose_file_it_is_and_that_an_agent_takes_it_over(tmp_path: Path) -> None:
+    """That is no failure, and an archive in order it is not yet either."""
+    plugin = EarlierPlugin(tmp_path)
+    plugin.store("s1", talk(6))
+    plugin.close()
+    said = answer("status", idle(tmp_path))
+
+    assert (said.code, said.data["database"]["state"], said.data["database"]["messages"]) == (OK, "earlier", 6)
+    assert "This file was written by the earlier hermes-lcm plugin. Nothing in it was changed." in said.text
+    assert "Its 6 messages are taken over when an agent starts." in said.text
+    assert "`hermes lcm adopt --apply` does it now." in said.text
+    assert said.data["problems"] == []
+    assert not any(word in said.text for word in ("failed", "Problems", "healthy", "ready"))
+
+
+def test_status_promises_no_agent_where_hermes_uses_another_engine(tmp_path: Path) -> None:
+    """Then only the command takes the messages over."""
+    used(tmp_path)[0].close()
+    said = answer("status", idle(tmp_path, engine_name_in_use="compressor")).text
+
+    assert "Hermes uses another engine" in said
+    assert "when an agent starts" not in said
+    assert "`hermes lcm adopt --apply` does it now." in said
+
+
+def test_the_doctor_warns_of_it_and_names_the_command(tmp_path: Path) -> None:
+    """Neither healthy nor unhealthy, and the rights of the file are not ours to change."""
+    used(tmp_path)[0].close()
+    (tmp_path / "lcm.db").chmod(0o644)
+    said = doctor(terminal(tmp_path))
+    (found,) = (each for each in said["checks"] if each["check"] == "database")
+
+    assert (said["overall"], found["status"], found["command"]) == ("warnings", "warn", "/lcm adopt apply")
+    assert "taken over when an agent starts" in found["remedy"]
+    assert [each["status"] for each in said["checks"] if each["check"] == "file_modes"] == ["pass"]
+
+
+def test_verbs_that_need_its_messages_say_how_they_come_over(tmp_path: Path) -> None:
+    """The way out of the refusal is the same."""
+    used(tmp_path)[0].close()
+    said = answer("sessions", terminal(tmp_path))
+
+    assert said.code == FAILED
+    assert "its messages are taken over when an agent starts; `hermes lcm adopt --apply` does it now" in said.text
 
 
 def test_a_log_that_was_left_behind_is_read_and_stays(tmp_path: Path) -> None:
@@ -727,7 +776,8 @@ for words in json.loads(sys.argv[1]):
         json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")
     )
 
-    assert "hermes lcm adopt" in str(before[1]["problems"])
+    assert (before[0] or 0, before[1]["database"]["state"], before[1]["problems"]) == (0, "earlier", [])
+    assert "hermes lcm adopt" in before[1]["database"]["remedy"]
     assert (looked[1]["added"], looked[1]["applied"]) == (78, False)
     assert (did[0] or 0, did[1]["duplicates"], did[1]["finished"]) == (0, 37, True)
     assert after[1]["store"]["total_messages"] == 78

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -19,8 +20,9 @@ from worlds.earlier import used
 from worlds.process import WAIT_S, Chat, chat, reload, texts, tokens_of
 
 from hermes_lcm import runtime
+from hermes_lcm.command import OK
 from hermes_lcm.config import Config
-from hermes_lcm.importers import standby
+from hermes_lcm.importers import adopt, standby
 from hermes_lcm.storage.opened import Left
 
 Mend = Callable[[], None]
@@ -674,6 +676,34 @@ def test_the_earlier_plugins_database_works_from_the_first_turn(hermes_home: Pat
         rows = old.execute("SELECT count(*) FROM messages").fetchone()[0]
         assert new.execute("SELECT count(*) FROM messages").fetchone()[0] == rows + len(said)
     assert "FAILED" not in host.command("doctor deep").text
+
+
+def test_while_it_is_taken_over_nothing_reads_as_a_failure(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Status says that it goes on, and the user hears it once, and once that it is over."""
+    used(hermes_home)[0].close()
+    go_on, done = threading.Event(), adopt.adopt_beside
+    monkeypatch.setattr(standby, "adopt_beside", lambda *args: done(*args) if go_on.wait(WAIT_S) else None)
+    host = Host(hermes_home)
+    said = chat().turns(2)
+    host.says(said)
+
+    def told() -> str:
+        live = [*said, {"role": "user", "content": "and now?"}]
+        told = host.hooks.pre_llm_call(session_id=host.session_id, conversation_history=live, platform="cli")
+        return told["context"] if told else ""
+
+    running, news = host.command("status"), told()
+    go_on.set()
+    wait(lambda: adopted(host))
+    over = told()
+
+    assert running.code == OK
+    assert "are taken over now" in running.text
+    assert {each["severity"] for each in running.data["problems"]} == {"warning"}
+    assert not any(word in running.text + news for word in ("cannot", "failed", "when an agent starts"))
+    assert "lcm.db was written by the earlier plugin and is taken over now" in news
+    assert "works again" not in over
+    assert "is taken over" in over
 
 
 def count(db: sqlite3.Connection, *tables: str) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from worlds.earlier import EarlierPlugin, talk
 from worlds.home import empty, healthy
 
 from hermes_lcm.terminal import top
@@ -41,6 +42,17 @@ def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
 
     assert "send a message" in top.frame(top.look(world.deps(trusted=True)), 80)
     assert not world.path.exists()
+
+
+def test_a_file_of_the_earlier_plugin_is_neither_empty_nor_well(tmp_path: Path) -> None:
+    """Its messages are counted as what is still to be taken over."""
+    plugin = EarlierPlugin(tmp_path)
+    plugin.store("s1", talk(6))
+    plugin.close()
+    said = top.frame(top.look(empty(tmp_path).deps(None, trusted=True)), 80)
+
+    assert "Its 6 messages are" in said
+    assert not any(words in said for words in ("0 messages", "no problem is known", "send a message"))
 
 
 @pytest.mark.parametrize("key", [b"q", b"Q", b"\x04"])
