@@ -14,6 +14,8 @@ from typing import Any
 
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
 ARCHIVE_RUNG = "archive"
+#: Rung of a summary that was made again of what a purge left.
+PURGED_RUNG = "purged"
 #: Who wrote the words of such a node: in its checks.
 ARCHIVED_WORDS = "the agent's"
 #: The role of a stored record of ours that no prompt explains: the host shows it as the user's, who never said it.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from ..errors import FleetError
+from ..errors import FleetError, FleetUnavailable
 from ..ops.forget import holds, proof, purge
 from ..ops.forget.elsewhere import Reach, Table
 from ..records import Flag
@@ -20,7 +20,7 @@ from ..store import MessageStore
 from ..text import content
 from . import copies
 from .member import Member, member_of
-from .objects import fetched, objects_of
+from .objects import ODD, fetched, is_elsewhere, objects_of
 from .outbox import State
 
 if TYPE_CHECKING:
@@ -53,12 +53,15 @@ _DIGESTS: Final = "SELECT conversation, id, digest, flags FROM lcm.messages WHER
 _NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _PURGES: Final = "SELECT n, changed, conversation, ids, nodes FROM lcm.purges WHERE changed >= %s ORDER BY n"
 _MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bigint[], bytea[])', 'EXECUTE'), session_user"
+#: Rows by their keys: what a certificate names of each, and what it says.
 _SEARCHED: Final = {
-    "messages": "SELECT id, envelope, '' FROM lcm.messages WHERE id > %s ORDER BY id LIMIT 1000",
-    "nodes": "SELECT id, text, expand_hint FROM lcm.nodes WHERE id > %s ORDER BY id LIMIT 1000",
-    "archives": "SELECT conversation, string_agg(summary || ' ' || preview, ' '), '' FROM lcm.archives WHERE conversation > %s "
-    "GROUP BY 1 ORDER BY 1 LIMIT 1000",
+    "messages": "SELECT conversation, id, id, envelope, '' FROM lcm.messages WHERE (conversation, id) > (%s, %s::bigint)",
+    "nodes": "SELECT conversation, id, id, text, expand_hint FROM lcm.nodes WHERE (conversation, id) > (%s, %s::bigint)",
+    "archives": "SELECT conversation, handle, conversation, summary, preview FROM lcm.archives "
+    "WHERE (conversation, handle) > (%s, %s)",
 }
+#: Rows of these that are read at a time.
+_PAGE: Final = 1_000
 
 
 def others_of(deps: Access) -> Others | None:
@@ -72,6 +75,7 @@ class Purging:
     def __init__(self, member: Member, deps: Access) -> None:
         self._member, self._deps = member, deps
         self._objects = objects_of(deps.config.fleet_objects)
+        self._sealed = 0  # messages that lie in a store of which this host does not know
 
     def reach(self, asked: Selection, chosen: Sequence[int], progress: Progress) -> Reach:
         """Rows of a selection at the server. Raises FleetError where it cannot be asked, or this role may not purge."""
@@ -118,9 +122,10 @@ class Purging:
         if not asked.matching:
             return left
         forms, out = proof.forms_of([asked.matching.casefold()]), list[Place]()
-        for place, said in self._said(server, left):
+        for place, message in self._said(server, left):
             progress("reading messages of other hosts", len(out), len(left))
-            if any(form in said.casefold() for form in forms):
+            said = content.encode(message)[0].casefold()
+            if any(form in said for form in forms):
                 out.append(place)
         return out
 
@@ -128,11 +133,11 @@ class Purging:
         """Empty it there, all or nothing; other hosts are told."""
         removed = dict.fromkeys(("messages", "nodes", "archives"), 0)
         only_there = frozenset(reach.only_there)
+        self._sealed = 0
         with self._member.joined() as (server, _), server.transaction():
             for part in _parts(reach.places):
                 left = list[tuple[int, int, bytes]]()
-                for (home, number), said in self._said(server, part):
-                    message = content.decode(said)
+                for (home, number), message in self._said(server, part):
                     if number in only_there:
                         evidence.note(content.read_message(message))
                     left.append((home, number, pack(content.encode(purge.place_of(message, number))[0])))
@@ -142,15 +147,28 @@ class Purging:
                 ).fetchone()
                 removed = {name: count + int(n) for (name, count), n in zip(removed.items(), row or (), strict=True)}
         if self._objects is not None:
-            removed["objects"] = sum(map(self._objects.forget, reach.messages))
+            removed["objects"] = sum(self._objects.forget(number, nonce) for number, nonce in self._nonces(reach))
             removed["backups"] = copies.forget(self._member, self._deps)
         return removed
 
-    def _said(self, server: Connection[tuple[Any, ...]], places: Sequence[Place]) -> Iterator[tuple[Place, str]]:
-        """Messages of the server as JSON."""
-        sql = "SELECT conversation, id, envelope FROM unnest({}) AS t(conversation, id) JOIN lcm.messages USING(conversation, id)"
-        for home, number, stored_json in _of(server, sql, places):
-            yield (home, number), unpack(fetched(self._objects, stored_json))
+    def _said(
+        self, server: Connection[tuple[Any, ...]], places: Sequence[Place]
+    ) -> Iterator[tuple[Place, dict[str, Any]]]:
+        """Messages of the server; of one that cannot be read here, what its row says."""
+        sql = "SELECT conversation, id, envelope, role, answers, tool_name FROM unnest({}) AS t(conversation, id) "
+        sql += "JOIN lcm.messages USING(conversation, id)"
+        for home, number, stored_json, role, answers, tool in _of(server, sql, places):
+            said = self._text(stored_json)
+            self._sealed += self._objects is None and is_elsewhere(stored_json)
+            named = {"role": role, "tool_call_id": answers, "tool_name": tool}
+            yield (home, number), named if said is None else content.decode(said)
+
+    def _nonces(self, reach: Reach) -> list[tuple[int, str]]:
+        """Numbers of the messages there, each with the name of its conversation."""
+        with self._member.joined() as (server, _):
+            sql = "SELECT conversation, nonce FROM lcm.conversations WHERE conversation = ANY(%s)"
+            named = dict(server.execute(sql, ([*{home for home, _ in reach.places}],)).fetchall())
+        return [(number, named[home]) for home, number in reach.places]
 
     def settle(self) -> None:
         """Send the summaries that were made again."""
@@ -164,20 +182,34 @@ class Purging:
         out = []
         with self._member.joined() as (server, _):
             for name, sql in _SEARCHED.items():
-                count, holding, last = 0, list[int](), 0
-                while rows := server.execute(sql, (last,)).fetchall():
-                    last, count = rows[-1][0], count + len(rows)
+                count, unread, holding, last = 0, 0, list[int](), (0, "0")
+                while rows := server.execute(f"{sql} ORDER BY 1, 2 LIMIT {_PAGE}", last).fetchall():
+                    last, count = rows[-1][:2], count + len(rows)
                     progress(f"searching the fleet's {name}", count, 0)
-                    holding += [row[0] for row in rows if pieces.in_text(self._text(row[1]) + row[2])]
-                out.append(Table(name, count, removed.get(name, 0), tuple(holding), pieces.left_out))
+                    texts = [(row[2], self._text(row[3]), row[4]) for row in rows]
+                    unread += sum(text is None for _, text, _ in texts)
+                    holding += [number for number, text, more in texts if pieces.in_text((text or "") + more)]
+                out.append(Table(name, count, removed.get(name, 0), tuple(holding), pieces.left_out, unread))
         if self._objects is not None:
-            left = [each for each in reach.messages if self._objects.names(f"messages/{each}-")]
+            left = [number for number, nonce in self._nonces(reach) if self._objects.of(number, nonce)]
             out.append(Table("objects", len(reach.messages), removed.get("objects", 0), tuple(left)))
             out.append(Table("backups", 0, removed.get("backups", 0)))
+        elif self._sealed:  # nobody opens them any more: their keys were in the rows
+            out.append(Table("objects", self._sealed, 0, unread=self._sealed))
         return out
 
-    def _text(self, value: Any) -> str:
-        return value if isinstance(value, str) else unpack(fetched(self._objects, value))
+    def _text(self, value: Any) -> str | None:
+        """What a row says; None where it cannot be read here. Raises FleetUnavailable."""
+        if isinstance(value, str):
+            return value
+        try:
+            said = unpack(fetched(self._objects, value))
+            content.decode(said)
+        except FleetUnavailable:
+            raise
+        except ODD:
+            return None
+        return said
 
 
 def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> int:
@@ -201,8 +233,6 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         here = sorted({*kept, *gone})
         waiting = _waiting(deps, here)
         if waiting:  # all else first: what is empty here the next call takes for done
-            for told in _parts(row[0] for row in rows):
-                server.execute("SELECT lcm.clear(%s::bigint[])", (told,))
             if deps.config.fleet_objects:
                 copies.forget(member, deps)
             member.note(unswept=True)

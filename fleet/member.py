@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest, FleetError, FleetUnavailable
-from ..ops.forget import holds, purge
+from ..ops.forget import holds
+from ..records import PURGED_RUNG
 from ..session import is_alone
 from ..storage.connection import Database
 from ..storage.meta import Health, Meta
@@ -299,7 +300,7 @@ class Member:
             for kind, key in NUMBERED.items():
                 digest = {"messages": "digest", "nodes": "fingerprint", "assemblies": "digest"}[kind]
                 if kind == "nodes":  # each host makes one of its own of what remains
-                    digest = f"CASE rung WHEN '{purge.RUNG}' THEN NULL ELSE {digest} END"
+                    digest = f"CASE rung WHEN '{PURGED_RUNG}' THEN NULL ELSE {digest} END"
                 sql = f"SELECT {key}, {digest} FROM {kind} WHERE {key} > ? ORDER BY {key} LIMIT {_SAMPLE}"
                 last = -1
                 while rows := deps.db.query(sql, (last,)):

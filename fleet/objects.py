@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -29,6 +30,9 @@ _URL: Final = (
 )
 #: The first byte of a row's stored JSON that is elsewhere; no packed JSON begins so.
 _ELSEWHERE: Final = b"\xff"
+_NAME: Final = re.compile(r"messages/[\w-]+")
+#: What rows raise that no host writes, and objects that are gone or were changed.
+ODD: Final = (FleetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
 _NONCE: Final = bytes(12)  # a key seals one text only
 _TAG_BYTES: Final = 16
 _CONNECT_S, _READ_S = 5.0, 30.0
@@ -110,30 +114,36 @@ class Objects:
             self._client.remove_object(**self._named(name))
 
     # -- stored JSON ----------------------------------------------------------------------------------------
-    def keep(self, number: int, packed: bytes, salt: str) -> bytes:
-        """Store a message's stored JSON: what its row holds instead. ``salt``: known only to who reads the row."""
-        key = hashlib.sha256(salt.encode() + b"\0" + packed).digest()
-        name = f"{_of(number)}{hashlib.sha256(key).hexdigest()[:32]}"
+    def keep(self, number: int, packed: bytes, nonce: str) -> bytes:
+        """Store a message's stored JSON: what its row holds instead. ``nonce``: its conversation's, which no name tells."""
+        key = hashlib.sha256(nonce.encode() + b"\0" + packed).digest()
+        name = f"{_of(number, nonce)}{hashlib.sha256(key).hexdigest()[:32]}"
         sealed, tag = cipher(key).encrypt_and_digest(packed)
         self.put(name, tag + sealed)
         return _ELSEWHERE + json.dumps({"object": name, "key": key.hex()}).encode()
 
     def fetch(self, reference: bytes) -> bytes:
-        """The stored JSON that a row names. Raises FleetError where the object is not what was stored."""
+        """The stored JSON that a row names. Raises one of ``ODD`` where the object is gone or changed, or the row names none."""
         said = json.loads(reference[1:])
+        if not _NAME.fullmatch(said["object"]):
+            raise FleetError("it names an object that no host stored")
         data = self.get(said["object"])
         try:
             return bytes(cipher(bytes.fromhex(said["key"])).decrypt_and_verify(data[_TAG_BYTES:], data[:_TAG_BYTES]))
         except ValueError as exc:
             raise FleetError(f"object {said['object']} is not what was stored", "put it back from a copy") from exc
 
-    def forget(self, number: int, but: bytes = b"") -> int:
-        """Remove what was ever stored of a message, but what a row still names: how many objects."""
+    def forget(self, number: int, nonce: str, but: bytes = b"") -> int:
+        """Remove what was ever stored of a message, but what its row still names: how many objects."""
         kept = json.loads(but[1:])["object"] if is_elsewhere(but) else ""
-        gone = [name for name in self.names(_of(number)) if name != kept]
+        gone = [name for name in self.of(number, nonce) if name != kept]
         for name in gone:
             self.remove(name)
         return len(gone)
+
+    def of(self, number: int, nonce: str) -> list[str]:
+        """What is stored of a message."""
+        return self.names(_of(number, nonce))
 
 
 def is_elsewhere(stored_json: bytes) -> bool:
@@ -155,8 +165,9 @@ def objects_of(url: str) -> Objects | None:
     return Objects(url) if url else None
 
 
-def _of(number: int) -> str:
-    return f"messages/{number}-"
+def _of(number: int, nonce: str) -> str:
+    """How names of a message's objects begin. A number alone may be another conversation's, too."""
+    return f"messages/{number}-{hashlib.sha256(f'{number} {nonce}'.encode()).hexdigest()[:16]}-"
 
 
 def cipher(key: bytes) -> Any:
@@ -172,6 +183,10 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except minio.S3Error as exc:
+        if exc.code == "NoSuchKey":  # time does not heal it, and it concerns nothing else
+            raise FleetError(
+                "it lies in the fleet's object store, and is not there", "put it back from a copy"
+            ) from None
         raise FleetUnavailable(f"the fleet's object store refuses it: {exc.code}", _LOOK) from None
     except (minio.MinioException, http.HTTPError, OSError, ValueError) as exc:
         raise FleetUnavailable(f"the fleet's object store does not answer: {type(exc).__name__}", _LOOK) from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,8 @@ from ..importers.merge import Merged, merge
 from ..records import Flag
 from ..session import is_alone
 from ..storage.connection import Database
-from .objects import fetched, objects_of
+from .covered import GONE
+from .objects import ODD, fetched, objects_of
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
 
 if TYPE_CHECKING:
@@ -46,9 +46,10 @@ SELECT s.session_id, p.name FROM lcm.sessions s JOIN lcm.principals p USING(owne
  WHERE s.session_id IN (SELECT session_id FROM lcm.sessions WHERE conversation = ANY(%s)) ORDER BY s.conversation
 """
 _INHERITS: Final = "inherits:{}"
-_GONE: Final = "[redacted:purged]"  # as the server says it
-#: What rows raise that no host writes.
-_ODD: Final = (FleetError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, zlib.error)
+#: Which of some messages the fleet purged.
+_PURGED: Final = """
+SELECT DISTINCT t.id FROM lcm.purges p, unnest(p.ids) AS t(id) WHERE p.conversation = ANY(%s) AND t.id = ANY(%s::bigint[])
+"""
 
 
 @dataclass(slots=True)
@@ -105,6 +106,8 @@ class Puller:
             keys = [row[0] for row in chain]
             tables = {table: self._rows(sql, keys) for table, sql in _TABLES.items()}
             named = dict(reversed([(row[0], row[1]) for row in self._rows(_NAMED, keys)]))
+            shown = [each for row in tables["archives"] for each in row[3]]
+            tables["purged"] = self._server.execute(_PURGED, (keys, shown)).fetchall() if shown else []
         if not self._lacks(tables, keys):
             return
         greatest = max((row[1] for kind in NUMBERED for row in tables[kind]), default=0) // BLOCK
@@ -118,7 +121,7 @@ class Puller:
             done = self._take(chain, tables)
         except (FleetUnavailable, StoreError):
             raise
-        except _ODD as exc:  # rows are as another host wrote them, or who stole its role
+        except ODD as exc:  # rows are as another host wrote them, or who stole its role
             self.out.refused[nonce] = worded(exc)
             return
         self.out.refused.pop(nonce, None)
@@ -270,7 +273,11 @@ class Puller:
         return first
 
     def _archives(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
-        """Archives of messages that came with them, in their sessions; of one over what was purged, its place."""
+        """Archives of messages that came with them, in their sessions; of one over what only this host emptied, its place.
+
+        What the fleet purged is not in the words that the server has.
+        """
+        purged = {self.state.to_here("messages", row[0]) for row in tables["purged"]}
         came, named = {row[1] for row in tables["messages"]}, {row[:2] for row in tables["sessions"]}
         for row in tables["archives"]:
             session = (
@@ -282,8 +289,9 @@ class Puller:
             ids = tuple(self.state.to_here("messages", n) for n in row[3])
             facts: list[Any] = [0, row[1], session.conversation_id, row[2], ids, *row[4:8], bool(row[8]), *row[9:]]
             archive = Archive(*facts)
-            if any(head.flags & Flag.PURGED for head in self._deps.store.heads_of(ids).values()):
-                archive = replace(archive, summary=_GONE, preview="")
+            heads = self._deps.store.heads_of([each for each in ids if each not in purged])
+            if any(head.flags & Flag.PURGED for head in heads.values()):
+                archive = replace(archive, summary=GONE, preview="")
             self._deps.archives.add(archive)
 
 

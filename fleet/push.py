@@ -21,7 +21,8 @@ from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack
 from ..text.content import encode
-from .objects import objects_of
+from .covered import GONE, without_words
+from .objects import is_elsewhere, objects_of
 from .outbox import BLOCK, Entry, Outbox, State
 from .server import refuses
 
@@ -71,6 +72,12 @@ ON CONFLICT(nonce) DO UPDATE SET fork_seq = excluded.fork_seq, inherits = coales
           THEN excluded.owner ELSE conversations.owner END
 RETURNING conversation, owner, (SELECT name FROM lcm.principals p WHERE p.owner = conversations.owner)
 """
+#: What rows say that lie elsewhere.
+_NAMES: Final = """
+SELECT m.conversation, m.id, c.nonce, CASE WHEN substr(m.envelope, 1, 1) = '\\xff' THEN m.envelope ELSE '' END
+  FROM unnest(%s::bigint[], %s::bigint[]) AS t(conversation, id) JOIN lcm.messages m USING(conversation, id)
+  JOIN lcm.conversations c USING(conversation)
+"""
 _ON_CONFLICT: Final = {
     "sessions": "ON CONFLICT(conversation, session_id) DO UPDATE SET platform = excluded.platform, host_key = excluded.host_key, "
     "mode = excluded.mode, model = excluded.model, ended_at = excluded.ended_at, end_reason = excluded.end_reason, "
@@ -96,7 +103,8 @@ _TYPES: Final = (
 #: at the condition of an upsert.
 _SETTLED: Final = {
     "messages": f"s.flags & {int(Flag.PURGED)} <> 0",
-    "nodes": f"NOT (t.rung = 'purged' AND (s.rung = 'purged' OR s.id / {BLOCK} IN (SELECT block FROM lcm.blocks)))",
+    "nodes": f"NOT (t.rung = 'purged' AND (s.rung = 'purged' OR s.id / {BLOCK} IN (SELECT block FROM lcm.blocks))) "
+    f"OR (t.text = '{GONE}' AND s.rung = 'purged')",
 }
 #: Columns that travel as text, and what the server makes of them.
 _MADE: Final = {"words": "array_to_tsvector(string_to_array({}, ' '))"} | dict.fromkeys(
@@ -196,12 +204,19 @@ class Pusher:
         return self._objects.keep(self._state.to_fleet("messages", row.store_id), packed, nonce)
 
     def _forget_objects(self, rows: Sequence[Row]) -> None:
-        """Remove objects of messages that say less than they did."""
-        if self._objects is not None:
-            for row in rows:
-                if row.head.flags & Flag.REDACTED and row.store_id not in self.out.held:
-                    number = self._state.to_fleet("messages", row.store_id)
-                    self._objects.forget(number, but=self._json_texts[row.store_id])
+        """Remove objects that no row names: the message says less than it did, or the server did not take it."""
+        if self._objects is None:
+            return
+        stored = {
+            (self._opened[row.head.conversation_id][0], self._number("messages", row.store_id)): row
+            for row in rows if row.head.flags & Flag.REDACTED or is_elsewhere(self._json_texts[row.store_id])
+        }  # fmt: skip
+        if not stored:
+            return
+        for home, number, nonce, there in self._server.execute(_NAMES, [[*each] for each in zip(*stored, strict=True)]):
+            row = stored[home, number]
+            if row.head.flags & Flag.REDACTED or there != self._json_texts[row.store_id]:
+                self._objects.forget(number, nonce, but=there)
 
     # -- writing there --------------------------------------------------------------------------------------
     def _write(self, entries: Sequence[Entry], messages: Sequence[Row]) -> set[int]:
@@ -225,9 +240,12 @@ class Pusher:
         messages = self._without_held(messages)
         self._messages(messages)
         self._hold(messages)
-        self._nodes(read["nodes"])
+        nodes, archives = without_words(
+            self._deps.db, self._server, read["nodes"], read["archives"], self._state.to_fleet
+        )
+        self._nodes(nodes)
         self._assemblies(read["assemblies"])
-        self._archives(read["archives"])
+        self._archives(archives)
         self._put("carried", "id", [(*self._place(row), self._number("nodes", row[2])) for row in read["carried"]])
         waiting = {entry.n for entry in entries if (entry.kind, entry.id) in left}
         self.out.rows += len(entries) - len(waiting)
@@ -388,7 +406,7 @@ _READS: Final = {
 
 def _without_settled(table: str) -> str:
     settled = _SETTLED.get(table)
-    there = f"SELECT FROM lcm.{table} s WHERE s.conversation = t.conversation AND s.id = t.id AND {settled}"
+    there = f"SELECT FROM lcm.{table} s WHERE s.conversation = t.conversation AND s.id = t.id AND ({settled})"
     return f"WHERE NOT EXISTS ({there})" if settled else ""
 
 

@@ -645,5 +645,44 @@ GRANT EXECUTE ON FUNCTION lcm.held(bigint[], bigint[]), lcm.above(bigint[], bigi
 GRANT EXECUTE ON FUNCTION lcm.purge(bigint[], bigint[], bytea[]) TO lcm_purger;
 """.replace("<NEARER>", _NEARER)
 
-STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT, _FIXED, _NAMED)))
+# A push leaves out the words that a purge took (``covered``), so nobody empties anything again: that took what others had said
+# since. It asks for the purges of a conversation.
+_ONCE: Final = """
+DROP FUNCTION lcm.clear(bigint[]), lcm.clear(bigint[], bigint[], bool);
+CREATE INDEX purges_conversation ON lcm.purges(conversation);
+
+CREATE OR REPLACE FUNCTION lcm.purge(homes bigint[], asked bigint[], envelopes bytea[])
+  RETURNS TABLE(messages bigint, nodes bigint, archives bigint) LANGUAGE plpgsql SECURITY DEFINER
+  SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE own int[] := ARRAY(SELECT lcm.mine()); gone bigint[]; of_home bigint[]; emptied bigint[];
+BEGIN
+  PERFORM FROM lcm.conversations c WHERE c.conversation = ANY(homes) AND c.owner = ANY(own) ORDER BY c.conversation FOR UPDATE;
+  IF EXISTS (SELECT FROM lcm.held(homes, asked)) THEN
+    RAISE EXCEPTION 'some of these messages are held';
+  END IF;
+  UPDATE lcm.messages m SET envelope = t.e, words = NULL, flags = (m.flags & ~(<OF ITS WORDS>)) | <WITHOUT WORDS>
+    FROM unnest(homes, asked, envelopes) AS t(home, id, e)
+   WHERE m.conversation = t.home AND m.id = t.id AND m.owner = ANY(own) AND m.flags & <PURGED> = 0;
+  GET DIAGNOSTICS messages = ROW_COUNT;
+  SELECT array_agg(m.conversation), array_agg(m.id) INTO of_home, gone FROM unnest(homes, asked) AS t(home, id)
+    JOIN lcm.messages m ON m.conversation = t.home AND m.id = t.id
+   WHERE m.owner = ANY(own) AND m.flags & <PURGED> <> 0;
+  WITH resting AS (
+    UPDATE lcm.nodes n SET text = '[redacted:purged]', expand_hint = '', tokens = 6, quality = 'provisional', rung = 'purged',
+           model = '', checks = '{}'
+      FROM lcm.above(of_home, gone) a WHERE n.conversation = a.home AND n.id = a.id
+    RETURNING n.id
+  ) SELECT coalesce(array_agg(r.id), '{}'), count(*) INTO emptied, nodes FROM resting r;
+  UPDATE lcm.archives n SET summary = '[redacted:purged]', preview = '' FROM lcm.archived(of_home, gone) a
+   WHERE n.conversation = a.home AND n.handle = a.handle AND n.summary <> '[redacted:purged]';
+  GET DIAGNOSTICS archives = ROW_COUNT;
+  INSERT INTO lcm.purges(conversation, owner, ids, nodes)
+  SELECT m.conversation, m.owner, array_agg(m.id), emptied FROM unnest(of_home, gone) AS t(home, id)
+    JOIN lcm.messages m ON m.conversation = t.home AND m.id = t.id GROUP BY 1, 2;
+  RETURN NEXT;
+END $$;
+"""
+
+STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT, _FIXED, _NAMED, _ONCE)))
 VERSION: Final = len(STEPS)

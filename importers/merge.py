@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..dag import fingerprint
 from ..ingest.transcript import Transcripts
-from ..records import Assembly, Flag, NewNode, Node, Row, Stored
+from ..records import PURGED_RUNG, Assembly, Flag, NewNode, Node, Row, Stored
 from ..session import Session
 from ..storage.meta import Meta
 from ..store import Segment
@@ -303,7 +303,7 @@ class _Merge:
         sources = tuple(known[each] for each in there if each in known)
         mine = self._deps.dag.node(node.node_id)
         same = mine is not None and (mine.conversation_id, mine.depth) == (home, node.depth) and (
-            mine.text == node.text or self._deps.dag.is_overwritten(mine)
+            node.rung == PURGED_RUNG or mine.text == node.text or self._deps.dag.is_overwritten(mine)
         )  # fmt: skip
         if same and set(sources).issubset(self._deps.dag.sources(node.node_id)):
             self._ids.nodes[node.node_id] = node.node_id  # a copy, of whose sources some may have been unreadable

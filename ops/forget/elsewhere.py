@@ -51,7 +51,7 @@ class Reach:
 class Table:
     """A table that was searched there. ``removed``: rows that the purge changed; ``holds``: rows that still say it.
 
-    ``left_out``: pieces that were too many to be looked for one by one.
+    ``left_out``: pieces that were too many to be looked for one by one; ``unread``: rows that nobody could read.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Table:
     removed: int
     holds: tuple[int, ...] = ()
     left_out: int = 0
+    unread: int = 0
 
 
 class Others(Protocol):

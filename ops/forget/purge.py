@@ -21,7 +21,7 @@ from ...compaction.sources import source_lines
 from ...errors import BadRequest, StoreBusy, StoreError
 from ...llm.extract import digest
 from ...llm.source import Source
-from ...records import ARCHIVE_RUNG, Flag, Message, Node, Row, SourceLine, Stored, SummaryTask
+from ...records import ARCHIVE_RUNG, PURGED_RUNG, Flag, Message, Node, Row, SourceLine, Stored, SummaryTask
 from ...search.documents import STORE_ID_SQL
 from ...storage import disk, files
 from ...storage.files import Progress, silent
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "purge"
 _LEFT: Final = "purging:left"  # what a purge on its way has still to erase: backups and exports, payload files
-RUNG: Final = "purged"
 _GONE: Final = "[redacted:purged:{:012x}]"  # one of its own for each row: a list that shows several is still told apart
 _KEPT_KEYS: Final = ("role", "name", "tool_name", "tool_call_id", "timestamp", "message_uid", "message_id")
 _AT_ONCE: Final = 50  # rows of one transaction
@@ -290,7 +289,7 @@ def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
     ``nodes``: summaries that were made of them. The file is still to be renewed.
     """
     planned = plan(deps, Selection(ids=tuple(rows)))
-    late = any(each.rung != RUNG for each in deps.dag.nodes(nodes))
+    late = any(each.rung != PURGED_RUNG for each in deps.dag.nodes(nodes))
     copies, shas = _to_erase(deps, planned)
     if planned.rows or late:
         kept = empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
@@ -426,7 +425,7 @@ def _made_again(deps: Access, node_ids: Sequence[int], gone: frozenset[int]) -> 
 
 def _is_empty(node: Node) -> bool:
     """Was everything under it purged?"""
-    return node.rung == RUNG and node.quality == "verbatim"
+    return node.rung == PURGED_RUNG and node.quality == "verbatim"
 
 
 def _line(node: Node, place: int) -> SourceLine:
@@ -446,7 +445,14 @@ def _extract(node: Node, lines: tuple[SourceLine, ...]) -> Node:
     hint = made.hint if made.text else ""
     quality = "provisional" if lines else "verbatim"
     return replace(
-        node, text=text, expand_hint=hint, tokens=tokens.count(text), quality=quality, model="", rung=RUNG, checks="{}"
+        node,
+        text=text,
+        expand_hint=hint,
+        tokens=tokens.count(text),
+        quality=quality,
+        model="",
+        rung=PURGED_RUNG,
+        checks="{}",
     )
 
 

@@ -94,7 +94,7 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
         certificate = _certificate(deps, asked, done)
         lines += _certified(done, certificate)
     clean = not _kept(done.plan) and (done.found is None or not done.found.holding)
-    clean = clean and not any(each.holds for each in done.there)
+    clean = clean and not any(each.holds or each.unread for each in done.there)
     data = {**_data(done.plan), "certificate": certificate}
     return Answer("\n".join(lines), data, OK if clean else FOUND, idle=done.found is None)
 
@@ -208,6 +208,7 @@ def _certificate(deps: Access, asked: Selection, done: purge.Done) -> dict[str, 
                     "removed": each.removed,
                     "holds": list(each.holds),
                     "pieces_left_out": each.left_out,
+                    "rows_not_readable": each.unread,
                 }
                 for each in done.there
             ],
@@ -268,7 +269,8 @@ def _searched_there(done: purge.Done) -> list[str]:
     rows = [
         (each.name, counted(each.rows, "row"), f"{each.removed:,} emptied",
          (f"HOLDS IT: {', '.join(map(str, each.holds[:_SHOWN]))}" if each.holds else "clean")
-         + (f", {counted(each.left_out, 'piece')} not looked for" if each.left_out else ""))
+         + (f", {counted(each.left_out, 'piece')} not looked for" if each.left_out else "")
+         + (f", {counted(each.unread, 'row')} not readable" if each.unread else ""))
         for each in done.there
     ]  # fmt: skip
     return [f"  on {done.plan.there.where}:", *render.table(rows, indent="    ")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -13,16 +14,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from worlds.fleet import Fleet, Host, Process, eventually
+from worlds.fleet import Fleet, Host, Process, ask, eventually, purger
 from worlds.process import chat
 
-from hermes_lcm import command
-from hermes_lcm.command import OK
+from hermes_lcm.command import FOUND, OK
 from hermes_lcm.config import Secret
 from hermes_lcm.errors import FleetUnavailable
 from hermes_lcm.fleet import copies
 from hermes_lcm.fleet.member import Member, exact
 from hermes_lcm.fleet.objects import Objects
+from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
 from hermes_lcm.storage.meta import Meta
 
@@ -69,12 +70,6 @@ def place(store: str, fleet: Fleet) -> str:
 
 def objects(place: str) -> list[str]:
     return Objects(place).names("")
-
-
-def ask(host: Host, words: str) -> command.Answer:
-    access = host.runtime.access(None, Rights(), trusted=True)
-    config = replace(access.config, fleet_dsn=Secret(host.dsn))
-    return command.answer(words, replace(access, config=config))
 
 
 @pytest.fixture
@@ -159,8 +154,7 @@ def test_a_purge_empties_the_store_too(fleet: Fleet, pair: tuple[Host, Host], pl
     """The certificate counts its objects."""
     a, b = pair
     b.member.pull(30)
-    with psycopg.connect(fleet.admin, autocommit=True) as admin:
-        admin.execute(f"GRANT lcm_purger TO lcm_a_{fleet.tag}")
+    purger(fleet, a)
     answer = ask(a, "purge matching aardvark apply")
 
     assert answer.code == OK, answer.text
@@ -168,6 +162,151 @@ def test_a_purge_empties_the_store_too(fleet: Fleet, pair: tuple[Host, Host], pl
     found = {each["table"]: each for each in answer.data["certificate"]["fleet"]["tables"]}
     assert found["objects"].items() >= {"rows": 1, "removed": 1, "holds": []}.items()
     assert ask(b, "fleet pull").data["purged"] == 1
+    assert "aardvark" not in str(b.stored())
+
+
+def test_a_purge_leaves_the_object_of_another_message_under_that_number(
+    fleet: Fleet, pair: tuple[Host, Host], host: Hosts, place: str
+) -> None:
+    """It is named with its conversation."""
+    a, b = pair
+    own = "the badger stays " + os.urandom(20_000).hex()
+    b.session("t", principal="telegram:dm:2")
+    b.take(chat().user(own).says("noted"), "t")
+    b.member.push()
+    store, nonce = Objects(place), b.session("t").nonce
+    with psycopg.connect(fleet.admin) as admin:  # as hosts store it whose older file was put back
+        numbers = dict(admin.execute("SELECT session_id, max(id) - 1 FROM lcm.messages GROUP BY 1").fetchall())
+        number, was = numbers["s"], numbers["t"]
+        stored = admin.execute("SELECT envelope FROM lcm.messages WHERE id = %s", (was,)).fetchone() or (b"",)
+        again = store.keep(number, store.fetch(stored[0]), nonce)
+        store.remove(json.loads(stored[0][1:])["object"])
+        admin.execute("UPDATE lcm.messages SET id = %s, envelope = %s WHERE id = %s", (number, again, was))
+    before = objects(place)
+    purger(fleet, a)
+    done = ask(a, "purge matching aardvark apply")
+    c = host("c", fleet_objects=Secret(place))
+    pulled = c.member.pull(30)
+
+    assert done.code == OK, done.text
+    assert len(before) == 2
+    assert fleet.count(f"messages WHERE id = {number}") == 2
+    assert pulled.refused == {}
+    assert own in [message["content"] for message in c.thread("t")]
+    assert "aardvark" not in str(c.stored())
+
+
+def test_a_host_that_says_less_removes_no_object_of_another_message(
+    fleet: Fleet, host: Hosts, place: str, pair: tuple[Host, Host]
+) -> None:
+    """An older file was put back, and what was said since has the number of a message that the server has."""
+    facts = {"fleet_objects": Secret(place), "fleet_object_bytes": 5_000}
+    d, _ = host("d", **facts), pair[1]
+    small = chat().user("hi").says("hello")
+    d.take(small, "d")
+    d.member.push()
+    d.db.close()
+    older = (d.folder / "lcm.db").read_bytes()
+    d = Host(d.folder, **facts).to(d.dsn)
+    d.take(small.copy().user(LARGE), "d")
+    d.member.push()
+    d.db.close()
+    (d.folder / "lcm.db").write_bytes(older)
+    d = Host(d.folder, **facts).to(d.dsn)
+    d.take(small.copy().user("the badger stays " + os.urandom(20_000).hex()), "d")
+    with d.db.transaction():
+        d.db.execute("UPDATE messages SET flags = flags | ?", (Flag.REDACTED,))
+    told = d.member.push()
+    fresh = host("fresh", **facts)
+    refused = fresh.member.pull(30).refused
+
+    assert len(told.conflicts) == 1
+    assert refused == {}
+    assert LARGE in [message["content"] for message in fresh.thread("d")]
+    d.db.close()
+
+
+def test_what_a_host_sends_that_has_not_heard_of_a_purge_stays_in_no_store(
+    fleet: Fleet, pair: tuple[Host, Host], place: str
+) -> None:
+    """Its row is not taken, so its object goes again."""
+    a, b = pair
+    b.member.pull(30)
+    purger(fleet, a)
+    ask(a, "purge matching aardvark apply")
+    with b.db.transaction():
+        b.db.execute("UPDATE messages SET flags = flags | ?", (Flag.HOST_NOTE,))
+    b.member.push()
+
+    assert objects(place) == []
+
+
+def spoil(fleet: Fleet, place: str, how: str) -> None:
+    """The large message's object is gone, or its row names something else."""
+    store = Objects(place)
+    (name,) = store.names("")
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        if how == "gone":
+            store.remove(name)
+        elif how == "changed":
+            store.put(name, b"x" * 100)
+        else:
+            admin.execute(
+                "UPDATE lcm.messages SET envelope = %s WHERE octet_length(envelope) = "
+                "(SELECT max(octet_length(envelope)) FROM lcm.messages)", (b"\xff" + how.encode(),),
+            )  # fmt: skip
+
+
+SPOILT = (
+    "gone",
+    "changed",
+    "no json",
+    '{"object": "", "key": ""}',
+    '{"object": "../x", "key": "00"}',
+    '{"object": [1]}',
+    "7",
+)
+
+
+@pytest.mark.parametrize("how", SPOILT, ids=range(len(SPOILT)))
+def test_a_message_whose_object_cannot_be_read_holds_back_nothing_else(
+    fleet: Fleet, pair: tuple[Host, Host], host: Hosts, place: str, how: str
+) -> None:
+    """Its conversation is named; others are pulled, and a purge of it goes through."""
+    a, b = pair
+    spoil(fleet, place, how)
+    a.take(chat().user("another conversation").says("yes"), "t")
+    a.member.push()
+    told = b.member.pull(30).refused
+    purger(fleet, a)
+    done = ask(a, "purge matching aardvark apply")
+    c = host("c", fleet_objects=Secret(place))
+
+    assert list(told) == [a.session("s").nonce]
+    assert [message["content"] for message in b.thread("t")] == ["another conversation", "yes"]
+    assert done.code == OK, done.text
+    assert c.member.pull(30).refused == {}
+    assert len(c.thread("s")) == 4
+
+
+def test_a_host_that_does_not_know_the_store_purges_and_says_what_it_left(
+    fleet: Fleet, pair: tuple[Host, Host], host: Hosts
+) -> None:
+    """The row with the key is empty, so nobody opens the object that stays."""
+    _, b = pair
+    b.member.pull(30)
+    c = host("c")
+    c.take(chat().turns(1), "own")
+    purger(fleet, c)
+    dry = ask(c, "purge session s")
+    done = ask(c, "purge session s apply")
+    ask(b, "fleet pull")
+
+    assert len(dry.data["fleet"]["only_there"]) == 4
+    assert done.code == FOUND, done.text
+    found = {each["table"]: each for each in done.data["certificate"]["fleet"]["tables"]}
+    assert found["objects"].items() >= {"rows": 1, "removed": 0, "rows_not_readable": 1}.items()
+    assert fleet.count("messages WHERE substr(envelope, 1, 1) = '\\xff'") == 0
     assert "aardvark" not in str(b.stored())
 
 
@@ -247,8 +386,7 @@ def test_a_purge_removes_the_copies_that_hold_it(fleet: Fleet, pair: tuple[Host,
     b.member.pull(30)
     for each in pair:
         ask(each, "fleet keep")
-    with psycopg.connect(fleet.admin, autocommit=True) as admin:
-        admin.execute(f"GRANT lcm_purger TO lcm_a_{fleet.tag}")
+    purger(fleet, a)
     answer = ask(a, "purge matching aardvark apply")
     left = fleet.count("backups")
     ask(b, "fleet pull")

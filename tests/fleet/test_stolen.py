@@ -15,7 +15,7 @@ from worlds.postgres import Postgres
 from worlds.process import chat
 
 from hermes_lcm import command
-from hermes_lcm.command import OK
+from hermes_lcm.command import FOUND, OK
 from hermes_lcm.config import Secret
 from hermes_lcm.fleet import schema, server
 from hermes_lcm.fleet.forget import obey
@@ -316,6 +316,27 @@ def test_a_thief_keeps_nothing_of_others_from_being_purged(fleet: Fleet, victim:
         "SELECT count(*) FROM lcm.messages WHERE session_id = 'desk' AND flags & %s <> 0", Flag.PURGED
     ) == [(1,)]
     assert thief.sql("SELECT count(*) FROM lcm.messages WHERE flags & %s <> 0", Flag.PURGED) == [(0,)]
+
+
+@pytest.mark.parametrize("garbage", ["\\xdeadbeef", "\\xff", "\\xff7b7d", "\\x003762"])
+def test_rows_that_nobody_can_read_keep_no_purge_from_its_end(
+    fleet: Fleet, victim: Host, thief: Host, garbage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The certificate counts them; they can be purged themselves, and none hides another row of its number."""
+    monkeypatch.setattr("hermes_lcm.fleet.forget._PAGE", 1)
+    number = victim.sql("SELECT min(id) FROM lcm.messages WHERE session_id = 'desk'")[0][0]
+    add(thief, number)
+    thief.sql("UPDATE lcm.messages SET envelope = %s::bytea WHERE id = %s", garbage, number)
+    count = fleet.count("messages")
+    purged = operate(fleet, victim, f"purge matching '{SECRET}' apply")
+    table = purged.data["certificate"]["fleet"]["tables"][0]
+    other = operate(fleet, victim, f"purge principal {CHAT} apply")
+
+    assert purged.code == FOUND, purged.text
+    assert other.code in (OK, FOUND), other.text
+    assert (table["rows"], table["rows_not_readable"]) == (count, 1)
+    assert "1 row not readable" in purged.text
+    assert thief.sql("SELECT count(*) FROM lcm.messages WHERE flags & %s = 0", Flag.PURGED) == [(0,)]
 
 
 def test_a_purge_of_what_a_thief_said_empties_no_summary_of_others(fleet: Fleet, victim: Host, thief: Host) -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from hermes_lcm import runtime
+from hermes_lcm import command, runtime
 from hermes_lcm.config import Secret, load
 from hermes_lcm.fleet.member import Member, exact
 from hermes_lcm.fleet.server import Server, add_host, migrate
@@ -20,6 +21,7 @@ from hermes_lcm.recall.grep import Ask, grep
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.search.scope import Rights
+from hermes_lcm.storage.packing import unpack
 from worlds.postgres import Postgres
 from worlds.process import WAIT_S, World
 
@@ -124,3 +126,32 @@ class Fleet:
         for each in self.hosts:
             each.member.close()
             each.db.close()
+
+
+def purger(fleet: Fleet, *hosts: Host) -> None:
+    """These hosts may purge for the fleet."""
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        for each in hosts:
+            admin.execute(f"GRANT lcm_purger TO {each.sql('SELECT session_user')[0][0]}")
+
+
+def ask(host: Host, words: str) -> command.Answer:
+    """What an operator types at a host's terminal."""
+    access = host.runtime.access(None, Rights(), trusted=True)
+    return command.answer(words, replace(access, config=replace(access.config, fleet_dsn=Secret(host.dsn))))
+
+
+def on_server(fleet: Fleet) -> list[str]:
+    """Everything that the server's tables say."""
+    with psycopg.connect(fleet.admin) as admin:
+        said = [unpack(row[0]) for row in admin.execute("SELECT envelope FROM lcm.messages").fetchall()]
+        said += [row[0] for row in admin.execute("SELECT text || expand_hint FROM lcm.nodes").fetchall()]
+        said += [row[0] for row in admin.execute("SELECT summary || preview FROM lcm.archives").fetchall()]
+        said += [row[0] for row in admin.execute("SELECT coalesce(words::text, '') FROM lcm.messages").fetchall()]
+    return said
+
+
+def here(host: Host) -> list[str]:
+    """Everything that a host's tables say."""
+    texts = [str(row.stored_json) for rows in host.runtime.store.row_batches() for row in rows]
+    return texts + [node.text for nodes in host.dag.node_batches() for node in nodes]

@@ -1,0 +1,154 @@
+"""What a host makes over a place that the fleet purged: words of it stay off the server, words of the rest stay there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from worlds.fleet import Fleet, Host, ask, here, on_server, purger
+from worlds.process import Chat, Script, chat
+
+from hermes_lcm.archive.ranges import Archive
+from hermes_lcm.command import OK
+from hermes_lcm.dag import fingerprint
+from hermes_lcm.records import NewNode, Summary, SummaryTask
+
+Hosts = Callable[..., Host]
+SECRET = "the aardvark of Zwickau sleeps under the third bridge"
+ABOUT_THE_REST = "what was decided about the third harbour"
+
+
+def says(texts: list[str], word: str = "aardvark") -> bool:
+    return any(word in text for text in texts)
+
+
+def number(host: Host) -> int:
+    return next(row.store_id for rows in host.runtime.store.row_batches() for row in rows if row.text == SECRET)
+
+
+class Quoting(Script):
+    """A model whose summaries say the secret wherever they were made of it."""
+
+    def __call__(self, task: SummaryTask, **wishes: Any) -> Summary:
+        made = super().__call__(task, **wishes)
+        quoted = SECRET if says([line.text for line in task.lines]) else ""
+        return replace(made, text=f"{quoted} {made.text}")
+
+    summarise = __call__
+
+
+def archive(host: Host, ids: tuple[int, ...], summary: str, session: str = "s") -> None:
+    home = host.session(session).conversation_id
+    host.runtime.archives.add(
+        Archive(
+            0,
+            f"mem://s/{host.folder.name}",
+            home,
+            session,
+            ids,
+            0,
+            1,
+            2,
+            summary,
+            True,
+            summary,
+            9,
+            9,
+            "archived",
+            1.0,
+            1.0,
+        )
+    )
+
+
+def archived(host: Host) -> list[str]:
+    return [" ".join(row) for row in host.db.query("SELECT summary, preview FROM archives")]
+
+
+@pytest.fixture
+def three(fleet: Fleet, host: Hosts) -> tuple[Host, Host, Host]:
+    """Hosts that all have a conversation with a secret in it; the first one may purge."""
+    a, b, c = (host(name, script=Quoting()) for name in "abc")
+    purger(fleet, a)
+    a.session("s", principal="telegram:dm:1")
+    a.take(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.member.push()
+    for each in (b, c):
+        each.member.pull(30)
+    return a, b, c
+
+
+@pytest.mark.parametrize("heard", [False, True])
+@pytest.mark.parametrize("pinned", [False, True])
+def test_no_summary_of_what_was_purged_reaches_the_server(
+    fleet: Fleet, three: tuple[Host, Host, Host], heard: bool, pinned: bool
+) -> None:
+    """Made on a host that has not heard of the purge, or that had pinned it before it heard; condensed ones neither."""
+    a, b, c = three
+    if pinned:
+        ask(b, f"pin msg_{number(b)}")
+    ask(a, f"purge matching '{SECRET}' apply")
+    if heard and pinned:
+        ask(b, "fleet pull")
+    live = Chat(b.thread("s"))
+    for n in range(3):
+        live = b.compact(live.turns(60, first=100 * n + 100))
+    leaves = tuple(node.node_id for node in b.nodes())
+    home = b.session().conversation_id
+    b.dag.add(
+        NewNode(home, 1, "verified", SECRET, SECRET, 9, 9, leaves, fingerprint(1, leaves), "m", "detailed", "{}"),
+        now=9.0,
+    )
+    archive(b, (number(b), number(b) + 1), SECRET)
+    b.member.push()
+    c.member.pull(30)
+
+    assert not says(on_server(fleet))
+    assert not says(here(c)[c.counts()["messages"] :] + archived(c))
+    assert len(c.nodes()) == len(b.nodes())
+    ask(b, f"pin msg_{number(b)} undo")
+    for each in (b, a, c) * 3:
+        ask(each, "fleet push")
+        ask(each, "fleet pull")
+    for each in three:
+        assert not says(on_server(fleet) + here(each) + archived(each))
+        assert each.member.verify().sound
+
+
+def test_a_host_that_keeps_what_was_purged_takes_no_empty_copy_of_its_own_summary(
+    fleet: Fleet, three: tuple[Host, Host, Host]
+) -> None:
+    """What the purge emptied on the server is here as it was, once."""
+    a, b, _ = three
+    b.compact(Chat(b.thread("s")))
+    b.member.push()
+    a.member.pull(30)
+    ask(b, f"pin msg_{number(b)}")
+    before = [(node.node_id, node.text) for node in b.nodes()]
+    ask(a, f"purge matching '{SECRET}' apply")
+    for n in range(3):
+        a.take(Chat(a.thread("s")).user(f"more {n}").says("ok"))
+        a.member.push()
+        ask(b, "fleet pull")
+
+    assert [(node.node_id, node.text) for node in b.nodes()] == before
+
+
+def test_an_archive_that_was_made_after_the_purge_keeps_its_words(fleet: Fleet, three: tuple[Host, Host, Host]) -> None:
+    """The place was empty already: on the server and on every host, whenever they hear of the purge."""
+    a, b, c = three
+    place = number(a)
+    ask(c, "fleet pull")
+    done = ask(a, f"purge matching '{SECRET}' apply")
+    archive(a, (place, place + 1), ABOUT_THE_REST)
+    a.member.push()
+    for each in (b, c, b, c):
+        ask(each, "fleet pull")
+        ask(each, "fleet push")
+
+    assert done.code == OK, done.text
+    assert says(on_server(fleet), ABOUT_THE_REST)
+    for each in three:
+        assert archived(each) == [f"{ABOUT_THE_REST} {ABOUT_THE_REST}"]
