@@ -71,6 +71,7 @@ from .storage.connection import Database, Databases
 from .storage.leases import Leases
 from .storage.meta import Health
 from .storage.payloads import Payloads, folder_of
+from .storage.schema import lacked
 from .store import SEARCH_WAITS_S, MessageStore
 from .text import tokens
 from .text.markup import RECALL_POLICY
@@ -365,7 +366,9 @@ class Runtime:
             lost = Survey(db).lost_tables()
         except StoreCorrupt:  # a page of the notes is damaged: whoever needs them meets it
             return []
-        self.health.tell(_TABLES, f"lost: {', '.join(lost)}" if lost else "", remedy="run `/lcm doctor repair`")
+        said = f"a part of the database file is gone: {lacked(lost)}" if lost else ""
+        remedy = "`/lcm doctor repair` says what can be saved; or restore a backup: `/lcm restore` lists them"
+        self.health.tell(_TABLES, said, remedy=remedy)
         return lost
 
     def _make_indexes(self, db: Database, lost: list[str]) -> None:

@@ -22,7 +22,7 @@ from ..storage.connection import Database
 from ..storage.files import Progress, quick_check, silent
 from ..storage.meta import Meta
 from ..storage.packing import read_json, unpack, unpack_block
-from ..storage.schema import has_numbers, lost_parts
+from ..storage.schema import has_numbers, lacked, lost_parts
 from ..storage.upgrade import Reference
 from ..text import content
 
@@ -76,7 +76,7 @@ def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     """Faults of a database as a file, read as a whole: every page, every message, every seal, every reference."""
     survey = Survey(db)
     if lost := survey.lost_tables():
-        return (f"tables are missing: {', '.join(lost)}",)
+        return (f"a part of it is gone: {lacked(lost)}",)
     found = damages(db, progress)
     accepted = Meta(db).with_prefix(ACCEPTED)
     gaps = survey.gaps() if "ingest_gaps" not in accepted else []

@@ -32,7 +32,7 @@ from . import schema as migrations
 from .connection import Database, Params, refuse_other_kinds
 from .disk import translate, without_room
 from .packing import unpack, unpack_block
-from .schema import TABLES
+from .schema import TABLES, lacked
 
 try:
     import fcntl
@@ -573,7 +573,7 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
             known = set(found.names.values())
             if known and int.from_bytes(data[60:64], "big") != upgrade.DEVELOPMENT:
                 gone = [table for table in shapes if table not in known and not out.kept[table]]
-                out.notes += [f"{table}: the table was not there any more" for table in gone]
+                out.notes += [f"gone: {lacked([table])}" for table in gone]
     return out
 
 

@@ -282,6 +282,29 @@ def statements() -> Iterator[tuple[str, str]]:
                 yield _SUBJECT.match(text)[1], text  # type: ignore[index] # the schema above is all there is
 
 
+#: What each table holds, in words for whoever lost it.
+HOLDS: Final = {
+    "archives": "what the agent archived",
+    "assemblies": "which summaries stand in which prompt",
+    "blocks": "the text of older messages",
+    "carried": "which summaries new sessions were given",
+    "conversations": "conversations, and whose they are",
+    "costs": "what requests cost",
+    "duplicates": "which messages repeat others",
+    "health": "noted problems",
+    "import_sources": "which imports were made",
+    "imported": "which import brought which message",
+    "leases": "which process does what",
+    "ledger": "which messages state facts",
+    "messages": "messages",
+    "meta": "notes of the plugin",
+    "node_sources": "which messages each summary covers",
+    "nodes": "summaries",
+    "payload_refs": "which message shows which payload file",
+    "payloads": "which payload files there are",
+    "seals": "checksums of what is stored",
+    "sessions": "sessions",
+}
 _INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
 TABLES: Final = frozenset(table for table, _ in statements())
 _COLUMNS: Final = (
@@ -308,6 +331,11 @@ def lost_parts(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
     there = {(table, column) for table, column in query(_COLUMNS)}
     tables = {table for table, _ in there}
     return sorted({f"{table}.{column}" if table in tables else table for table, column in _columns() - there})
+
+
+def lacked(parts: Iterable[str]) -> str:
+    """Lost parts in words."""
+    return ", ".join(f"{part} ({HOLDS[part.partition('.')[0]]})" for part in parts)
 
 
 def is_whole(connection: sqlite3.Connection) -> bool:

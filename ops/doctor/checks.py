@@ -173,5 +173,6 @@ def _asked(check: Check, deps: Access, deep: bool) -> Finding:
         kind = warn if isinstance(exc, StoreBusy) else fail
         meaning = "this could not be checked"
         if "no such table" in str(exc):  # the check of the schema names them all
-            return kind(worded(exc), meaning=meaning, remedy="see `schema` above", command="/lcm doctor repair")
+            said = "not checked: a part of the database file is gone"
+            return kind(said, meaning=meaning, remedy="see `schema` above", command="/lcm doctor repair")
         return kind(worded(exc), meaning=meaning, remedy=_another(way_out(exc), deps))

@@ -176,7 +176,7 @@ def schema(deps: Access, _deep: bool) -> Finding:
     if not missing:
         return ok(f"version {version}", version=version)
     return fail(
-        f"tables are missing: {', '.join(missing)}",
+        f"a part of the database file is gone: {migrations.lacked(missing)}",
         meaning="the file is damaged or was changed by another program",
         remedy="save what is readable into a new file, or restore a backup",
         command="/lcm doctor repair",

@@ -21,6 +21,7 @@ from ...storage import files
 from ...storage.connection import Database
 from ...storage.files import Progress, Salvage, silent
 from ...storage.meta import COUNT_REMOVED, Meta
+from ...storage.schema import lacked
 from .. import backup
 from ..render import counted
 from ..survey import RECENT_ROWS, Survey, damages, readable
@@ -167,7 +168,7 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
     try:
         deps.db.open()
         if lost := Survey(deps.db).lost_tables():  # SQLite finds such a file sound; a new one has all tables
-            return Diagnosis((f"tables are missing: {', '.join(lost)}",))
+            return Diagnosis((f"a part of it is gone: {lacked(lost)}",))
         damaged = damages(deps.db, progress)
         if damaged:
             return Diagnosis(damaged)

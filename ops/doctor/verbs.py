@@ -4,6 +4,7 @@ Verbs of the doctor: what is wrong, and what an operator lets it do about that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
 
 from ...recall.access import Access
@@ -104,12 +105,22 @@ def _repair(deps: Access, words: Words) -> Answer:
         return Answer("\n".join([*lines, f"Dry run. `/lcm doctor repair apply` {said}."]), data, FOUND)
     lines.append(f"{'The damaged file is kept' if found.damaged else 'Backup'}: {done.kept}")
     if done.saved:
-        lines.append("Saved: " + ", ".join(f"{count} {name}" for name, count in done.saved.items() if count))
-        lines.append("Unreadable: " + (", ".join(f"{count} {name}" for name, count in done.lost.items()) or "no row"))
+        lines += [f"Saved: {_rows(done.saved)}", f"Unreadable: {_rows(done.lost)}"]
     lines += [f"  {note}" for note in done.notes]
     lines += ["The search indexes were rebuilt."] if done.indexed or found.damaged else []
     lines += [f"Given to their owners: {render.counted(len(found.guesses), 'conversation')}."] if found.guesses else []
     return Answer("\n".join(lines), data)
+
+
+#: Tables whose rows an operator knows, and what one of them is.
+_KNOWN = {"messages": "message", "nodes": "summary", "sessions": "session", "conversations": "conversation"}
+
+
+def _rows(by_table: Mapping[str, int]) -> str:
+    """Numbers of rows: of what an operator knows by name, and of the rest together."""
+    known = {thing: by_table[table] for table, thing in _KNOWN.items() if by_table.get(table)}
+    known["other row"] = sum(count for table, count in by_table.items() if table not in _KNOWN)
+    return ", ".join(render.counted(count, thing) for thing, count in known.items() if count) or "nothing"
 
 
 def _no_database(deps: Access) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from worlds.home import READS, Holder, Home, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
 
+from hermes_lcm.command import answer
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreError
 from hermes_lcm.ops import backup, explain, rotate
 from hermes_lcm.ops.doctor import clean, repair
@@ -20,7 +22,7 @@ from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
 from hermes_lcm.session import Session
-from hermes_lcm.storage import connection, files
+from hermes_lcm.storage import connection, files, schema
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
 from hermes_lcm.store import MessageStore
 
@@ -173,8 +175,8 @@ def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple
     world = world.restart()
     done = repair.repair(world.deps(None))
 
-    assert done.diagnosis.damaged == (f"tables are missing: {tables[0]}",)
-    assert f"{tables[0]}: the table was not there any more" in done.notes
+    assert done.diagnosis.damaged == (f"a part of it is gone: {schema.lacked(tables[:1])}",)
+    assert f"gone: {schema.lacked(tables[:1])}" in done.notes
     assert done.lost == {}
     assert world.runtime.store.count() == 100
     found = {each["check"]: each["status"] for each in doctor(world.deps(None))["checks"]}
@@ -698,3 +700,13 @@ def test_readers_elsewhere_do_not_hinder_a_rotation(world: Home, held: list[Hold
     held.append(Holder(world.path, *READS))
 
     assert rotate.apply(world.deps()).status == "ordered"
+
+
+def test_a_repair_counts_what_an_operator_knows_by_name(world: Home) -> None:
+    """Messages, summaries, sessions, conversations; the rows of other tables together."""
+    world.close()
+    world.raw("DROP TABLE node_sources")
+    said = answer("doctor repair apply", world.restart().deps(None, trusted=True)).text
+
+    assert re.search(r"^Saved: 100 messages, 1 summary, 1 session, 1 conversation, \d+ other rows$", said, re.MULTILINE)
+    assert "Unreadable: nothing" in said
