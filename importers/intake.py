@@ -8,7 +8,7 @@ with its notes in the ledger. Never takes anything back, and never changes a row
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, takewhile
@@ -91,8 +91,8 @@ class _Scan:
     gone: set[int] = field(default_factory=set)  # not shown any more
     shown: set[int] = field(default_factory=set)  # stored from a list of before
     pruned: set[int] = field(default_factory=set)  # shortened by the host, and what it stands for is not there
-    prompt: Assembly | None = None  # with which the first list began
-    unknown: bool = False  # the first list began with a record that no prompt here explains
+    #: Records with which lists began, and their prompts; None where nothing here explains one.
+    prompts: dict[int, Assembly | None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -176,11 +176,8 @@ class Intake:
                 said = content.canonical_core(item.message)
                 if self._is_own(item, said.text, sessions):
                     scan.own.add(len(scan.keys))
-                if self._ours and not scan.keys and (context := own.read_context(said.text)) is not None:
-                    owner = self._deps.sessions.nonce_owner(context.nonce) if scan.own else None
-                    names = context.assembly_id, own.context_digest(said.text)
-                    scan.prompt = self._deps.dag.prompt_of(*names, [owner]) if owner is not None else None
-                    scan.unknown = scan.prompt is None
+                if self._ours and (len(scan.keys) in scan.own or not scan.keys) and own.read_context(said.text):
+                    scan.prompts[len(scan.keys)] = prompt_of(self._deps, said.text) if scan.own else None
                 apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
                 ids = tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
                 summary = item.summary or len(scan.keys) in scan.own
@@ -249,7 +246,7 @@ class Intake:
         deps, verdict = self._deps, _Verdict()
         heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
         brought = {self.known[key] for key in scan.keys if key in self.known}
-        if session.parent_id is None and all(head.store_id in brought for head in heads):
+        if session.parent_id is None and all(head.store_id in brought for head in heads) and self._goes_on(scan):
             return verdict
         if self._ours and session.parent_id is None:
             return self._by_time(session, heads, scan)
@@ -270,6 +267,13 @@ class Intake:
         self._match_taken_back(scan, session, verdict)
         return verdict
 
+    def _goes_on(self, scan: _Scan) -> bool:
+        """Is all that is to come behind what came?"""
+        if not self._ours:
+            return True
+        new = [key not in self.known for n, key in enumerate(scan.keys) if n not in scan.own]
+        return new == sorted(new)
+
     def _by_time(self, session: Session, heads: Sequence[Stored], scan: _Scan) -> _Verdict:
         """Places of rows of another database of ours: by what its list showed, and by when they were stored, there and here."""
         verdict = _Verdict()
@@ -289,37 +293,53 @@ class Intake:
         ]
         # What another process said meanwhile is in no list of the other store, and was not taken back for that.
         alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
-        listed = (
-            self._listed(session, scan, shown) if alone or there.isdisjoint(mark[:2] for mark in mine.values()) else ()
-        )
+        lists: dict[int, list[int] | None] = {}
+        if alone or there.isdisjoint(mark[:2] for mark in mine.values()):
+            lists = self._lists(session, scan, rows, came, shown)
         at = {scan.keys[n]: k for k, n in enumerate(rows)}
-        lists = self._resumed()
+        behind = self._resumed()
         resumed = {
-            n: [at[key] for key in lists.get(head.store_id, ()) if key in at]
+            n: [at[key] for key in behind.get(head.store_id, ()) if key in at]
             for n, head in enumerate(shown)
             if alone and head.flags & Flag.IMPORTED
         }
-        woven = interleave(list(mine.values()), marks, listed, resumed)
+        woven = interleave(list(mine.values()), marks, lists, resumed)
         verdict.gone = [shown[n].store_id for n in woven.gone if alone and not shown[n].flags & HIDDEN]
         verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
         verdict.flags.update((rows[k], Flag.UNALIGNED) for k in woven.doubtful)
         positions = [head.pos for head in heads]
-        for behind, group in groupby(woven.behind.items(), key=lambda each: each[1]):
-            if behind < len(shown):
-                low = shown[behind - 1].pos if behind else 0.0
-                _spread([rows[k] for k, _ in group], low, shown[behind].pos, positions, verdict)
+        for place, group in groupby(woven.behind.items(), key=lambda each: each[1]):
+            if place < len(shown):
+                low = shown[place - 1].pos if place else 0.0
+                _spread([rows[k] for k, _ in group], low, shown[place].pos, positions, verdict)
         return verdict
 
-    def _listed(self, session: Session, scan: _Scan, shown: Sequence[Stored]) -> list[int] | None:
-        """Places of the rows here that the list with which the other store begins should show; None where nobody knows.
+    def _lists(
+        self, session: Session, scan: _Scan, rows: Sequence[int], came: Mapping[int, int], shown: Sequence[Stored]
+    ) -> dict[int, list[int] | None]:
+        """Which of the ``rows`` there a list began with, and places of the rows here that each list should show.
+
+        Behind a record may stand older rows, which an older file took for those that the list should show.
+        """
+        at = {head.store_id: n for n, head in enumerate(shown)}
+        out: dict[int, list[int] | None] = {0: self._listed(session, None, shown)}
+        for record, prompt in scan.prompts.items():
+            start, places = bisect_left(rows, record), self._listed(session, prompt, shown) if prompt else None
+            for n in rows[start:] if places else ():
+                if not places or n not in came or at[came[n]] >= places[0]:
+                    break
+                start, places = start + 1, places[1:]
+            out[start] = places
+        return out
+
+    def _listed(self, session: Session, prompt: Assembly | None, shown: Sequence[Stored]) -> list[int]:
+        """Places of the rows here that a list with such a prompt should show.
 
         Up to a row whose own place was not proven: what is missing in front of it may be what the list goes on with.
         """
-        if scan.unknown:
-            return None
-        at = {head.store_id: n for n, head in enumerate(shown)}
-        places = [at[item.store_id] for item in self._transcripts.listed(session, scan.prompt) if item.store_id in at]
-        tail = scan.prompt.tail_ids if scan.prompt is not None else ()
+        at = {head.store_id: n for n, head in enumerate(shown) if not head.flags & Flag.IMPORTED}
+        places = [at[item.store_id] for item in self._transcripts.listed(session, prompt) if item.store_id in at]
+        tail = prompt.tail_ids if prompt is not None else ()
         return list(takewhile(lambda n: not shown[n].flags & Flag.UNALIGNED or shown[n].store_id in tail, places))
 
     def _pinned(
@@ -506,6 +526,18 @@ class _Writer:
     def _pos_of(self, store_id: int) -> float | None:
         head = self._deps.store.heads_of([store_id]).get(store_id)
         return head.pos if head else None
+
+
+def prompt_of(deps: Access, record: str) -> Assembly | None:
+    """The prompt here whose record a text is."""
+    context = own.read_context(record)
+    owner = deps.sessions.nonce_owner(context.nonce) if context is not None else None
+    if context is None or owner is None:
+        return None
+    digest = own.context_digest(record)
+    prompt = deps.dag.prompt_of(context.assembly_id, digest, [owner])
+    same = prompt is not None and prompt.conversation_id == owner and prompt.digest in (b"", digest)
+    return prompt if same else None
 
 
 # -- pure ------------------------------------------------------------------------------------------------

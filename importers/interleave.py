@@ -6,7 +6,8 @@ doubtful where it belongs to a list whose beginning nobody knows. Equal words pr
 Proof is, in this order:
 
 1. the same words, stored at the same moment: one row, copied; and a row that a copy lacked, put again between the same rows;
-2. the list that the other record begins with, from a place that is known, up to the first difference, whatever the clocks say;
+2. the lists that the other record began with and went on from, each from a place that is known, up to the first difference,
+   whatever the clocks say;
 3. a run of rows that one record stored in one go, with words among them that each record holds once only.
 
 Everything else lies in the order of time. Nothing is lost so, in whatever order records are merged; what a list of unknown
@@ -15,11 +16,11 @@ beginning repeats in words that are said again and again is there twice.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby, pairwise, takewhile
+from itertools import accumulate, groupby, pairwise
 from math import inf
 from types import MappingProxyType
 from typing import NamedTuple
@@ -49,6 +50,11 @@ class Woven:
     doubtful: list[int] = field(default_factory=list)
 
 
+Lists = Mapping[int, Sequence[int] | None]
+"""Rows there with which a list began: the first, and those behind a record. The rows here that each list should show, from its
+first message on; None where nobody knows."""
+
+
 class _Row(NamedTuple):
     here: int | None
     there: int | None
@@ -57,17 +63,17 @@ class _Row(NamedTuple):
 def interleave(
     here: Sequence[Mark],
     there: Sequence[Mark],
-    listed: Sequence[int] | None = (),
+    lists: Lists = MappingProxyType({}),
     resumed: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> Woven:
     """Place the rows there between the rows here. Both are in their order; so is what comes out.
 
-    ``listed``: the rows here that the list with which the other record begins should show, from its first message on; None where
-    nobody knows. ``resumed``: records here that no prompt explained, and the rows there that the lists behind them should show.
+    ``lists``: see there. ``resumed``: records here that no prompt explained, and the rows there that the lists behind them
+    should show.
     """
     out = Woven()
     ours, others = _Record(here), _Record(there)
-    copies = _anchored(ours, others, listed or (), resumed)
+    copies = _anchored(ours, others, lists, resumed)
     before = 0
     for mine, theirs in _goes(ours, others):
         for row in _around(mine, theirs, copies):
@@ -76,22 +82,36 @@ def interleave(
                 out.same[row.there] = row.here
             elif row.there is not None:
                 out.behind[row.there] = before
-    out.gone = _gone(here, there, copies, out)
-    if listed is None:
-        first = takewhile(lambda n: there[n].at == there[0].at, range(min(copies, default=len(there))))
-        out.doubtful = list(first)
+    out.gone = _gone(here, there, copies, lists, out)
+    for start, stop in _parts(lists, len(there)):
+        if lists[start] is None:
+            until = min((n for n in copies if n >= start), default=stop)
+            out.doubtful += [n for n in range(start, min(stop, until)) if there[n].at == there[start].at]
     return out
 
 
-def _gone(here: Sequence[Mark], there: Sequence[Mark], copies: Mapping[int, int], woven: Woven) -> list[int]:
+def _gone(
+    here: Sequence[Mark], there: Sequence[Mark], copies: Mapping[int, int], lists: Lists, woven: Woven
+) -> list[int]:
     """Rows here behind the last one that the list there showed, stored before it went on with other words."""
     last = max(copies, default=-1)
     new = next((n for n in range(last + 1, len(there)) if n in woven.behind), None)
-    if last < 0 or new is None:
+    if last < 0 or new is None or not _goes_on(last, new, lists):
         return []
     began, same = min(there[n].at for n in woven.behind), set(woven.same.values())
     between = range(woven.same[new - 1] + 1, woven.behind[new])
     return [n for n in between if n not in same and here[n].at <= began]
+
+
+def _goes_on(last: int, new: int, lists: Lists) -> bool:
+    """Does the list that shows row ``new`` there go on from row ``last``? Behind a record begins another list."""
+    start = max((n for n in lists if n <= new), default=-1)
+    return start <= last and lists.get(start) is not None
+
+
+def _parts(lists: Lists, size: int) -> Iterator[tuple[int, int]]:
+    """The rows of each list: where it begins, and where the next one does."""
+    return pairwise([*sorted(n for n in lists if n < size), size])
 
 
 def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
@@ -125,15 +145,13 @@ class _Record:
             self.at[n] = at
 
 
-def _anchored(
-    here: _Record, there: _Record, listed: Sequence[int], resumed: Mapping[int, Sequence[int]]
-) -> dict[int, int]:
+def _anchored(here: _Record, there: _Record, lists: Lists, resumed: Mapping[int, Sequence[int]]) -> dict[int, int]:
     """Rows there that are rows here; from now on both came at one moment, and what lies between them comes between."""
     copies = _in_order(_copies(here.rows, there.rows))
     times = {n: here.at[twin] for n, twin in copies.items()}
     for n, twin in _put_again(here, there, copies).items():
         copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
-    for n, twin in _listed(here, there, _in_order(copies), listed, later=not resumed).items():
+    for n, twin in _listed(here, there, _in_order(copies), lists, later=not resumed).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     for n, twin in _resumed(here, there, _in_order(copies), resumed).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
@@ -172,20 +190,14 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     return out
 
 
-def _listed(
-    here: _Record, there: _Record, copies: Mapping[int, int], listed: Sequence[int], *, later: bool
-) -> dict[int, int]:
-    """Rows of the list that a record began with: in front of and behind what it has copies of, in the places that the list
-    should show.
+def _listed(here: _Record, there: _Record, copies: Mapping[int, int], lists: Lists, *, later: bool) -> dict[int, int]:
+    """Rows of lists that a record began with: around what it has copies of, in the places that each list should show.
 
     Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later. ``later``: but
     one that came here later, from a known place, may show what is there.
     """
-    first, last = min(copies, default=len(there.rows)), max(copies, default=-1)
-    front = [(n, twin) for n, twin in enumerate(listed[:first]) if twin < copies.get(first, len(here.rows))]
-    behind = [n for n in listed if n > copies[last]] if copies else []
     out: dict[int, int] = {}
-    for pairs in (front, list(enumerate(behind[: len(there.rows) - last - 1], last + 1))):
+    for pairs in _shown(copies, lists, len(here.rows), len(there.rows)):
         for n, twin in pairs:
             mine, theirs = here.rows[twin], there.rows[n]
             said_twice = not (mine.shown or theirs.shown) or (
@@ -195,6 +207,17 @@ def _listed(
                 break
             out[n] = twin
     return out
+
+
+def _shown(copies: Mapping[int, int], lists: Lists, here: int, there: int) -> Iterator[list[tuple[int, int]]]:
+    """Rows there between two copies, and the rows here that the list should show there."""
+    order = sorted(copies.items())
+    for start, stop in _parts(lists, there):
+        listed = lists[start] or ()
+        known = [(n, twin) for n, twin in order if start <= n < stop]
+        for (before, low), (behind, high) in pairwise([(start - 1, -1), *known, (stop, here)]):
+            places = range(bisect_right(listed, low), bisect_left(listed, high))
+            yield [(n, listed[k]) for n, k in zip(range(before + 1, behind), places, strict=False)]
 
 
 def _resumed(

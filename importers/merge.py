@@ -18,8 +18,8 @@ from ..records import PURGED_RUNG, Assembly, Flag, NewNode, Node, Row, Stored
 from ..session import Session
 from ..storage.meta import Meta
 from ..store import Segment
-from ..text.markup import context_digest, read_context
-from .intake import Intake, Item
+from ..text.markup import read_context
+from .intake import Intake, Item, prompt_of
 from .ledger import MESSAGE, Ledger, Source
 from .replays import Replays, Seen
 
@@ -67,19 +67,7 @@ def is_known(deps: Access, other: Access) -> bool:
     """Is every prompt whose record a list there began with here, or there as well? Otherwise another stand-in may bring it."""
     rows = other.db.query("SELECT store_id FROM messages WHERE flags & ?", (Flag.IMPORTED,))
     records = (row.text for row in other.store.legible([row[0] for row in rows])[0] if read_context(row.text))
-    return all(any(_prompt_of(each, text) is not None for each in (deps, other)) for text in records)
-
-
-def _prompt_of(deps: Access, text: str) -> Assembly | None:
-    """The prompt here whose record a text is."""
-    context = read_context(text)
-    owner = deps.sessions.nonce_owner(context.nonce) if context is not None else None
-    if context is None or owner is None:
-        return None
-    digest = context_digest(text)
-    prompt = deps.dag.prompt_of(context.assembly_id, digest, [owner])
-    same = prompt is not None and prompt.conversation_id == owner and prompt.digest in (b"", digest)
-    return prompt if same else None
+    return all(any(prompt_of(each, text) is not None for each in (deps, other)) for text in records)
 
 
 class _Merge:
@@ -241,8 +229,8 @@ class _Merge:
         out: dict[int, list[str]] = {}
         for record in self._deps.store.imported([home]) if last else ():
             text = self._deps.store.text(record.store_id)
-            prompt = _prompt_of(self._other, text)
-            if prompt is not None and prompt.conversation_id == conversation and _prompt_of(self._deps, text) is None:
+            prompt = prompt_of(self._other, text)
+            if prompt is not None and prompt.conversation_id == conversation and prompt_of(self._deps, text) is None:
                 rows = Transcripts(self._other.store, self._other.sessions).listed(last[0], prompt)
                 out[record.store_id] = [str(row.store_id) for row in rows]
         self._records.update(out)
@@ -253,7 +241,7 @@ class _Merge:
         store, dag = self._deps.store, self._deps.dag
         with self._deps.db.transaction():
             mine = [row.store_id for row in store.imported([home]) if row.store_id in self._records]
-            known = [n for n in mine if not dag.covering(n) and _prompt_of(self._deps, store.text(n)) is not None]
+            known = [n for n in mine if not dag.covering(n) and prompt_of(self._deps, store.text(n)) is not None]
             session = self._deps.sessions.of_conversation(home)[-1] if known else None
             if session is not None:
                 store.append(
@@ -282,7 +270,7 @@ class _Merge:
     def _note_records(self, conversation: int, rows: Sequence[Row]) -> None:
         """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""
         for row in rows:
-            prompt = _prompt_of(self._deps, row.text) if row.head.flags & Flag.IMPORTED else None
+            prompt = prompt_of(self._deps, row.text) if row.head.flags & Flag.IMPORTED else None
             if prompt is not None:
                 self._before.setdefault(conversation, {}).update(dict.fromkeys(prompt.roots))
 

@@ -14,7 +14,7 @@ from hermes_lcm.importers.interleave import Mark, interleave
 
 def woven(here: Sequence[Mark], there: Sequence[Mark], listed: Sequence[int] | None = ()) -> list[Mark]:
     """The rows of both in their order."""
-    found = interleave(here, there, listed)
+    found = interleave(here, there, {0: listed})
     new: dict[int, list[Mark]] = {}
     for n, behind in found.behind.items():
         new.setdefault(behind, []).append(there[n])
@@ -124,12 +124,12 @@ def test_what_a_list_that_went_on_does_not_show_any_more_is_gone(rest: str) -> N
     """An undo in front of the stand-in. What was said to the conversation since is not gone."""
     first = [*marks(f"a b {rest}", 1), *marks("later", 20)]
     other = [*marks("a b new", 9, each=0), *marks("done", 10)]
-    found = interleave(first, other, range(len(first)))
+    found = interleave(first, other, {0: range(len(first))})
 
     assert found.gone == list(range(2, 2 + len(rest.split())))
-    assert interleave(first, other[:2], range(len(first))).gone == []
+    assert interleave(first, other[:2], {0: range(len(first))}).gone == []
     copied = [first[0], *marks("b new", 9, each=0), *marks("done", 10)]  # but for the second row
-    assert interleave(first, copied, range(len(first))).gone == list(range(2, 2 + len(rest.split())))
+    assert interleave(first, copied, {0: range(len(first))}).gone == list(range(2, 2 + len(rest.split())))
 
 
 @given(data=st.data())
@@ -202,7 +202,7 @@ def test_words_that_are_said_again_and_again_prove_nothing(sizes: list[int], ove
     out: list[Mark] = []
     all_ = [part for part in parts(sizes, [b"yes", b"done"] * sum(sizes), overlap) if len(part) > 3]
     for part in data.draw(st.permutations(all_)):
-        doubtful = interleave(out, part, None).doubtful
+        doubtful = interleave(out, part, {0: None}).doubtful
         assert doubtful == [n for n, row in enumerate(part) if row.at == part[0].at]
         out = woven(out, part, None)
 

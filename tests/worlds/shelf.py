@@ -80,23 +80,34 @@ class Shelf:
             if self.undo and self.rng.random() < 0.06:
                 self.takes_back()
             asked = not self.thread or self.thread[-1]["role"] != "user"
-            words = _WORDS if asked else (*_WORDS, *_LONG)
-            message = {
-                "role": "user" if asked else "assistant",
-                "content": self.rng.choice(words),
-                "_n": len(self.thread),
-            }
-            self.thread.append(message)
-            self.live.append(message)
-            self.log.append(f"{message['_n']}")
-            self.shows()
-            if asked and tokens_of(self.live) > _LARGE_TOKENS:
-                out = self.world.compressed(self.live)
-                if out.messages is not None:
-                    self.log.append("compact")
-                    self.compactions += 1
-                    self.live = Chat(out.messages)
-                    self.shows()
+            self.says_this(self.rng.choice(_WORDS if asked else (*_WORDS, *_LONG)))
+
+    def says_these(self, words: str) -> None:
+        """Words in turn, with a digit for each of the long ones."""
+        for word in words.split():
+            self.says_this(_LONG[int(word)] if word.isdigit() else word)
+
+    def says_much(self) -> None:
+        """Until there is a summary."""
+        before = self.compactions
+        while self.compactions == before:
+            asked = not self.thread or self.thread[-1]["role"] != "user"
+            self.says_this("ok" if asked else _LONG[len(self.thread) // 2 % len(_LONG)])
+
+    def says_this(self, word: str) -> None:
+        asked = not self.thread or self.thread[-1]["role"] != "user"
+        message = {"role": "user" if asked else "assistant", "content": word, "_n": len(self.thread)}
+        self.thread.append(message)
+        self.live.append(message)
+        self.log.append(f"{message['_n']}")
+        self.shows()
+        if asked and tokens_of(self.live) > _LARGE_TOKENS:
+            out = self.world.compressed(self.live)
+            if out.messages is not None:
+                self.log.append("compact")
+                self.compactions += 1
+                self.live = Chat(out.messages)
+                self.shows()
 
     def shows(self) -> None:
         self.world.take(self.live)
