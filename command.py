@@ -187,7 +187,7 @@ def overview() -> Answer:
     named = {name for _, names in _GROUPS for name in names.split()}
     others = " ".join(name for name in families if name not in named)
     groups = (*_GROUPS, ("More", others)) if others else _GROUPS
-    lines = ["/lcm <command>: look at the archive, keep it well, change it"]
+    lines = ["/lcm <command>: look at the archive, keep it safe, change it"]
     for title, names in groups:
         lines += ["", title, *(line for name in names.split() for line in _family(name, families.get(name, [])))]
     lines += ["", "Examples: /lcm search port of the gateway · /lcm show msg_12"]
@@ -202,16 +202,17 @@ def _kept_by(verb: Verb) -> str:
         return "makes no backup, because that would still hold what you remove"
     if verb.name in _WITHOUT_BACKUP:
         return "does it"
-    return "keeps the present file" if verb.name == "restore" else "makes a backup first"
+    kept = {"restore": "keeps the present file", "adopt": "keeps the original file"}
+    return kept.get(verb.name, "makes a backup first")
 
 
 #: Changes that take nothing away from the database.
 _WITHOUT_BACKUP = ("install", "uninstall", "preset use", "doctor accept", "rescue")
 _GROUPS = (
     ("Look", "status top browse sessions search show explain recall cost exam ledger journal"),
-    ("Keep it well", "doctor backup restore rotate dissolve"),
-    ("Take in and give out", "import adopt export rescue"),
-    ("Private things", "redact purge pin retention"),
+    ("Keep it safe", "doctor backup restore rotate dissolve"),
+    ("Import and export", "import adopt export rescue"),
+    ("Privacy", "redact purge pin retention"),
     ("Several hosts", "fleet"),
     ("Set up", "config preset notices install uninstall completion help"),
 )
@@ -225,7 +226,10 @@ def _family(name: str, verbs: list[Verb]) -> list[str]:
     if not verbs:
         return []
     more = [verb.name.partition(" ")[2] for verb in verbs if " " in verb.name]
-    said = _FAMILIES.get(name, verbs[0].help) + (f" (also: {', '.join(more)})" if more else "")
+    said = _FAMILIES.get(name, verbs[0].help)
+    if more:
+        said = f"{said[:-1]}; also:" if said.endswith(")") else f"{said} (also:"
+        said = f"{said} {', '.join(more)})"
     first, *rest = textwrap.wrap(said, _HELP_COLUMNS)
     return [f"  {name.ljust(_NAME_COLUMNS)}{first}", *(" " * (_NAME_COLUMNS + 2) + line for line in rest)]
 
@@ -351,7 +355,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "sessions",
         listing.sessions,
-        "the conversations of the archive, newest first",
+        "list the sessions of the archive, newest first",
         "[--limit N]",
         quotes=True,
         own=True,
@@ -416,11 +420,11 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "completion",
         _program,
-        "completion of these words for your shell (not in a chat)",
+        "print what makes your shell complete these commands (not in a chat)",
         "<bash|zsh|fish>",
         example="bash",
     ),
-    Verb("journal", journal.journal, "changes to this archive, newest first", "[--limit N]"),
+    Verb("journal", journal.journal, "list what was changed in this archive, newest first", "[--limit N]"),
     Verb("help", _help, "this list, or more about one verb", "[<verb>]", own=True, example="backup"),
 )
 _BY_NAME = {verb.name: verb for verb in VERBS}

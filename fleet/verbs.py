@@ -138,7 +138,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("fleet status", _status, "the shared server, and how far behind it is"),
     Verb("fleet push", _push, "send what the server lacks, now"),
     Verb("fleet pull", _pull, "fetch what other hosts wrote, or one session", "[<session>]"),
-    Verb("fleet keep", _keep, "a backup, and a sealed copy of it in the fleet's object store"),
+    Verb("fleet keep", _keep, "make a backup, and put a sealed copy of it into the fleet's object store"),
     Verb("fleet fetch", _fetch, "bring a copy of a backup back from the object store", "[<name>]"),
     Verb("fleet verify", _verify, "compare this host's rows with the server's"),
 )  # fmt: skip

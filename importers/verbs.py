@@ -314,7 +314,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "export",
         _export,
-        "write a conversation, or all, to files; at a terminal -o FILE names one, -o - is stdout",
+        "write one conversation or all to files; at a terminal, -o FILE names the file, and -o - prints it",
         "[<session>|all] [jsonl|markdown]",
         quotes=True,
         example="all markdown",

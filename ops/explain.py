@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import BadRequest, NotFound
 from ..records import Assembly, Flag, Node, Row, Scope, Stored
@@ -121,7 +121,7 @@ def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
         "session": f"{head.session_id}, conversation {head.conversation_id}, number {head.seq}",
         "said": moment(head.said_at) if head.said_at else "unknown",
         "stored": f"{moment(head.stored_at)} by {head.source or 'unknown'}",
-        "flags": ", ".join(_flags(head.flags)) or "none",
+        "notes": "; ".join(filter(None, map(_NOTES.get, _flags(head.flags)))) or "none",
         "revises": revises or "nothing",
         "covered by": ", ".join(covering) or "no summary",
         "in the prompt": place.said,
@@ -160,6 +160,27 @@ def _assembly(deps: Access, conversation: int) -> Assembly | None:
     if session is not None and conversation in {each for each, _ in deps.sessions.ancestry(session.conversation_id)}:
         return deps.assembly()
     return deps.dag.latest_assembly(conversation)
+
+
+#: What a flag of a message tells a person; "" where it tells only the plugin something.
+_NOTES: Final = {
+    "retracted": "the user took it back",
+    "host_note": "Hermes wrote it in the user's name",
+    "filtered": "it matches LCM_IGNORE_MESSAGE_PATTERNS, and had to be kept",
+    "unaligned": "its place in the conversation is not certain",
+    "pinned": "its text is never put into a file later",
+    "quarantined": "it was not valid JSON, and is stored escaped",
+    "own_tool": "it belongs to a call of an lcm_* tool",
+    "redacted": "secrets were taken out of it",
+    "externalised": "parts of it are in files",
+    "imported": "a record of another archive, kept as text",
+    "duplicate": "it repeats another message",
+    "collected": "its large parts are only in files",
+    "pruned": "Hermes had cut it before it came here",
+    "purged": "what it said was removed",
+    "own_call": "",
+    "shown": "",
+}
 
 
 def _flags(bits: int) -> list[str]:
@@ -334,8 +355,8 @@ def dissolve(deps: Access, address: str, *, apply: bool, undo: bool = False) -> 
         said = f"From the next compaction on {instead} will stand in the prompt. {node.address} stays readable."
     else:
         said = (
-            f"{node.address} covers {counted(node.message_count, 'message')}; with apply, {instead} would stand in the "
-            f"prompt from the next compaction on. Dry run. `/lcm dissolve {node.address} apply` orders it."
+            f"{node.address} covers {counted(node.message_count, 'message')}. In its place, {instead} would stand in the prompt, "
+            f"from the next compaction on. Dry run. `/lcm dissolve {node.address} apply` orders it."
         )
     return {
         "address": node.address, "dissolved": (already or apply) and not undo, "applied": apply, "said": said,

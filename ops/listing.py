@@ -1,5 +1,5 @@
 """
-Listings for people: the conversations of the archive, and a message, summary or file as a whole.
+Listings for people: the sessions of the archive, and a message, summary or file as a whole.
 """
 
 from __future__ import annotations

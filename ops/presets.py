@@ -86,7 +86,7 @@ _MEASURED = "measured with real transcripts: benchmarks/bill.py, docs/tuning.md"
 #: What to spend, whatever the window: from the least money to the most that is known raw.
 CHOICES: tuple[Preset, ...] = (
     Preset(
-        "economy", "any", "The least money: every conversation is compacted at a quarter of its window.",
+        "economy", "any", "The lowest cost: every conversation is compacted at a quarter of its window.",
         (("context_threshold", 0.25), ("low_water", 0.6), ("prefix_share", 0.45)), 0, 10_000_000, _MEASURED,
     ),
     Preset(
@@ -94,7 +94,7 @@ CHOICES: tuple[Preset, ...] = (
         (("fold_early", "auto"),), 0, 10_000_000, _MEASURED,
     ),
     Preset(
-        "memory", "any", "The most raw context: no compaction before the threshold, and a long raw tail after it.",
+        "memory", "any", "The most messages in full: no compaction before the threshold, and a long raw tail after it.",
         (("fold_early", "off"), ("tail_share", 0.2), ("low_water", 0.5)), 0, 10_000_000, _MEASURED,
     ),
 )  # fmt: skip

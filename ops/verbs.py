@@ -223,15 +223,17 @@ def uninstall(deps: Access, words: Words) -> Answer:
         else "No message is stored, so nothing stays behind."
     )
     data = {"archive": str(deps.db.path), "links": links, "applied": words.apply}
-    what = "context.engine back to compressor, the plugin off Hermes' list" + (f", {links[0]} removed" if links else "")
     if not words.apply:
-        return Answer(f"It would do this: {what}.\n{stays}\nDry run. `hermes lcm uninstall apply` does it.", data)
+        steps = ["set context.engine to compressor", "take the plugin off Hermes' list"]
+        would = f"It would {', '.join([*steps, *(f'remove {each}' for each in links[:1])])}."
+        return Answer(f"{would}\n{stays}\nDry run. `hermes lcm uninstall apply` does it.", data)
     if why := facts.write_setting("context.engine", "compressor"):
         by_hand = "`hermes config set context.engine compressor` does the same once that is solved"
         raise BadRequest(f"Hermes did not change its configuration: {why}; {by_hand}")
     listed = facts.disable()
     left = install.remove(deps.home)
-    lines = [f"Done: {what}. Restart Hermes.", stays]
+    did = ["context.engine is compressor again", "the plugin is off Hermes' list"]
+    lines = [f"Done: {', '.join([*did, *(f'{each} is removed' for each in links[:1])])}. Restart Hermes.", stays]
     lines += [f"Hermes says of its list of plugins: {listed}"] if listed else []
     lines += [f"The plugin's files are in {left}: delete that folder yourself."] if left else []
     linked = bool(links) and links[0].endswith(install.NAME)  # the whole plugin, not only the dashboard of a package

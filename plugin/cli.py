@@ -56,8 +56,8 @@ def setup(parser: argparse.ArgumentParser) -> None:
     """Add our arguments to the parser the host made for ``hermes lcm``."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"{at_terminal(overview(), None).text}\n\n{_EXIT}"
-    parser.add_argument("words", nargs="*", metavar="what", help="see below; nothing: status")
-    parser.add_argument("--session", help="the session it is about (looking: the newest if none is named)")
+    parser.add_argument("words", nargs="*", metavar="what", help="the command, see below; without one: status")
+    parser.add_argument("--session", help="the session that is meant; to look at, the newest if none is named")
     parser.add_argument("--limit", help="search, sessions, journal: how many to show")
     for name, what in _WORDS.items():
         parser.add_argument(f"--{name}", help=what)
@@ -67,7 +67,7 @@ def setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-files", action="store_true", help="backup: take the payload files along, in one archive"
     )
-    parser.add_argument("--verbose", action="store_true", help="doctor: also what is well, check by check")
+    parser.add_argument("--verbose", action="store_true", help="doctor: list the checks that passed, too")
     parser.add_argument("-o", "--output", help="export: the file to write, or - for stdout")
     parser.add_argument("--json", action="store_true", help="print the data instead of text")
     parser.parse_known_args = _everywhere(parser)  # type: ignore[method-assign,assignment]

@@ -112,7 +112,7 @@ def gaps(deps: Access, _deep: bool) -> Finding:
     """Is every conversation complete from its first message on?"""
     found = Survey(deps.db).gaps()
     if not found:
-        return ok("no sequence number is missing")
+        return ok("no message is missing")
     return fail(
         f"missing: {counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'conversation')}",
         meaning="another program removed rows, or a repair could not read them",
@@ -172,7 +172,7 @@ def sources(deps: Access, deep: bool) -> Finding:
     survey = Survey(deps.db)
     blank = survey.blank_sources(above=survey.floor(deep=deep), limit=100_000)
     if not blank:
-        return ok(f"no blank source in {_scope(deep)}")
+        return ok(f"{_scope(deep)} have one")
     return warn(
         f"without a source: {counted(blank, 'message')} of {_scope(deep)}",
         meaning="rows written by an importer or another program; they are treated as source 'unknown'",
@@ -297,10 +297,10 @@ def owners(deps: Access, _deep: bool) -> Finding:
     """Does every conversation belong to whom the host says?"""
     found = guesses(deps)
     if not found:
-        return ok("no conversation of the terminal is a chat's")
+        return ok("every conversation belongs to whom Hermes says")
     return warn(
-        f"{counted(len(found), 'conversation')} of the terminal that the host says are chats'",
-        meaning="an earlier version took the host's own agents for the terminal's; their users see these sessions only",
+        f"{counted(len(found), 'conversation')} stored as the terminal's that Hermes knows as a chat's",
+        meaning="an earlier version stored them so; who writes in such a chat finds nothing of it from another chat",
         remedy="give them to their owners; the dry run names them",
         command="/lcm doctor repair",
         sessions=[{"session_id": each.session.session_id, "owner": each.owner} for each in found[:20]],

@@ -225,7 +225,9 @@ def _damaged(found: Sequence[str]) -> Finding:
 def altered(deps: Access, deep: bool) -> Finding:
     """Is everything that is shown what was written?"""
     if not deep:
-        return ok("the worker compares what is stored with its seals, bit by bit; `doctor deep` compares all of it")
+        return ok(
+            "the worker compares stored rows with their checksums, some at a time; `doctor deep` compares all of them"
+        )
     found = seals.broken(deps.db, progress=partial(deps.progress, "comparing with seals"))
     if not found:
         return ok("all rows are as they were written")

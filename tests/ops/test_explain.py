@@ -16,6 +16,7 @@ from hermes_lcm import command
 from hermes_lcm.command import run
 from hermes_lcm.ops import explain, render
 from hermes_lcm.recall.access import Access
+from hermes_lcm.records import Flag
 
 
 def deps(world: Talk, session_id: str | None, *, trusted: bool = True) -> Access:
@@ -199,3 +200,15 @@ def test_a_file_is_explained_and_shown_by_its_name(tmp_path: Path) -> None:
     shown = command.answer("show msg_2", Home(tmp_path / "home", **settings).deps("s1", trusted=True))
     assert (shown.code, shown.data["missing"]) == (command.FOUND, [name])
     assert f"Placeholders stand for {name}, which cannot be read" in shown.text
+
+
+def test_notes_on_a_message_are_words(tmp_path: Path) -> None:
+    """What a flag tells only the plugin is not among them; programs get the flags."""
+    world = Home(tmp_path)
+    world.say("hello")
+    said, data = explain.explain(world.deps(trusted=True), "msg_1")
+
+    assert "flags" not in said
+    assert set(explain._NOTES) == {name.lower() for name in vars(Flag) if name.isupper() and name != "NONE"}
+    assert all(words or name in ("own_call", "shown") for name, words in explain._NOTES.items())
+    assert isinstance(data["flags"], list)
