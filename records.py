@@ -47,6 +47,8 @@ class Flag:
     PURGED = 8192  # an operator removed what it said; the row keeps its place
     OWN_CALL = 16384  # it says something and also calls an lcm_* tool; that call is not in the search index
     SHOWN = 32768  # stored from the first list that a process had of its session: it may have been said before, into another file
+    LAPSED = 65536  # beside PURGED: a policy removed what it said, and left the summaries of it
+    FORGOTTEN = PURGED | LAPSED  # a mask: of a row where this gives PURGED nothing is left, nor in a summary
 
 
 @dataclass(frozen=True, slots=True)

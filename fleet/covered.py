@@ -29,7 +29,7 @@ WITH RECURSIVE below(node_id) AS (
   SELECT value FROM json_each(:messages)
 )
 SELECT c.nonce, m.store_id FROM covered JOIN messages m USING(store_id) JOIN conversations c USING(conversation_id)
- WHERE m.flags & {int(Flag.PURGED)} = 0
+ WHERE m.flags & {int(Flag.FORGOTTEN)} <> {int(Flag.PURGED)}
 """
 _ABOVE: Final = """
 WITH RECURSIVE above(node_id) AS (

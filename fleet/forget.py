@@ -42,9 +42,12 @@ _AT_ONCE: Final = 500
 _PIECES: Final = 200
 #: Behind the turns a file is written anew only below this size: that takes a second or so, and turns wait for it.
 _RENEW_BYTES: Final = 200_000_000
+#: What other hosts were told to forget. A row of the server may be empty without that: a policy of one host emptied it.
+_TOLD: Final = "WITH told AS MATERIALIZED (SELECT conversation, unnest(ids) AS id FROM lcm.purges)"
+_NOT_TOLD: Final = "NOT EXISTS (SELECT FROM told t WHERE t.conversation = m.conversation AND t.id = m.id)"
 _SELECT: Final = f"""
-SELECT m.conversation, m.id, m.digest FROM lcm.messages m JOIN lcm.principals p USING(owner)
- WHERE m.flags & {int(Flag.PURGED)} = 0
+{_TOLD} SELECT m.conversation, m.id, m.digest FROM lcm.messages m JOIN lcm.principals p USING(owner)
+ WHERE {_NOT_TOLD}
    AND (%(ids)s::bigint[] IS NULL OR m.id = ANY(%(ids)s)) AND (%(session)s::text IS NULL OR m.session_id = %(session)s)
    AND (%(principal)s::text IS NULL OR p.name = %(principal)s)
    AND (%(before)s::float8 IS NULL OR coalesce(m.said_at, m.stored_at) < %(before)s)
@@ -86,7 +89,8 @@ class Purging:
             only_there = self._only_there(server, state, asked, progress)
             wanted = {state.to_fleet("messages", each): each for each in chosen}
             same = _same(server, self._deps, wanted)
-            found = [place for place, flags in same.items() if not flags & Flag.PURGED]
+            sql = f"{_TOLD} SELECT * FROM unnest({{}}) AS m(conversation, id) WHERE {_NOT_TOLD}"
+            found = [*_of(server, sql, same)]
             every = sorted({*found, *only_there})
             held = {
                 (home, number): str(role) for home, number, role in _of(server, "SELECT * FROM lcm.held({})", every)
@@ -122,7 +126,7 @@ class Purging:
         if not asked.matching:
             return left
         forms, out = proof.forms_of([asked.matching.casefold()]), list[Place]()
-        for place, message in self._said(server, left):
+        for place, message, _ in self._said(server, left):
             progress("reading messages of other hosts", len(out), len(left))
             said = content.encode(message)[0].casefold()
             if any(form in said for form in forms):
@@ -137,8 +141,8 @@ class Purging:
         with self._member.joined() as (server, _), server.transaction():
             for part in _parts(reach.places):
                 left = list[tuple[int, int, bytes]]()
-                for (home, number), message in self._said(server, part):
-                    if number in only_there:
+                for (home, number), message, is_empty in self._said(server, part):
+                    if number in only_there and not is_empty:
                         evidence.note(content.read_message(message))
                     left.append((home, number, pack(content.encode(purge.place_of(message, number))[0])))
                 row = server.execute(
@@ -153,15 +157,15 @@ class Purging:
 
     def _said(
         self, server: Connection[tuple[Any, ...]], places: Sequence[Place]
-    ) -> Iterator[tuple[Place, dict[str, Any]]]:
-        """Messages of the server; of one that cannot be read here, what its row says."""
-        sql = "SELECT conversation, id, envelope, role, answers, tool_name FROM unnest({}) AS t(conversation, id) "
-        sql += "JOIN lcm.messages USING(conversation, id)"
-        for home, number, stored_json, role, answers, tool in _of(server, sql, places):
+    ) -> Iterator[tuple[Place, dict[str, Any], bool]]:
+        """Messages of the server, and whether a policy emptied it; of one that cannot be read here, what its row says."""
+        sql = f"SELECT conversation, id, flags & {int(Flag.PURGED)} <> 0, envelope, role, answers, tool_name "
+        sql += "FROM unnest({}) AS t(conversation, id) JOIN lcm.messages USING(conversation, id)"
+        for home, number, is_empty, stored_json, role, answers, tool in _of(server, sql, places):
             said = self._text(stored_json)
             self._sealed += self._objects is None and is_elsewhere(stored_json)
             named = {"role": role, "tool_call_id": answers, "tool_name": tool}
-            yield (home, number), named if said is None else content.decode(said)
+            yield (home, number), named if said is None else content.decode(said), is_empty
 
     def _nonces(self, reach: Reach) -> list[tuple[int, str]]:
         """Numbers of the messages there, each with the name of its conversation."""
@@ -251,7 +255,7 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
 def _waiting(deps: Access, rows: Sequence[int]) -> bool:
     """Is there a message among these that is to be emptied here?"""
     heads = (head for part in _parts(rows) for head in deps.store.heads_of(part).values())
-    full = [head.store_id for head in heads if not head.flags & Flag.PURGED]
+    full = [head.store_id for head in heads if head.flags & Flag.FORGOTTEN != Flag.PURGED]
     return len(full) > len(holds.held(deps, full))
 
 

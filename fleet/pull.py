@@ -290,7 +290,7 @@ class Puller:
             facts: list[Any] = [0, row[1], session.conversation_id, row[2], ids, *row[4:8], bool(row[8]), *row[9:]]
             archive = Archive(*facts)
             heads = self._deps.store.heads_of([each for each in ids if each not in purged])
-            if any(head.flags & Flag.PURGED for head in heads.values()):
+            if any(head.flags & Flag.FORGOTTEN == Flag.PURGED for head in heads.values()):
                 archive = replace(archive, summary=GONE, preview="")
             self._deps.archives.add(archive)
 

@@ -47,12 +47,15 @@ _AT_ONCE: Final = 50  # rows of one transaction
 _SELECT: Final = f"""
 SELECT m.store_id FROM messages m JOIN sessions s USING(session_key)
   JOIN conversations c ON c.conversation_id = m.conversation_id
- WHERE m.flags & {int(Flag.PURGED)} = 0
+ WHERE m.flags & {int(Flag.FORGOTTEN)} <> {int(Flag.PURGED)}
    AND (:ids IS NULL OR m.store_id IN (SELECT value FROM json_each(:ids)))
    AND (:session IS NULL OR s.session_id = :session)
    AND (:principal IS NULL OR c.principal = :principal)
    AND (:before IS NULL OR coalesce(m.said_at, m.stored_at) < :before)
  ORDER BY m.store_id
+"""
+_LAPSED: Final = f"""
+SELECT store_id FROM messages WHERE flags & {int(Flag.LAPSED)} AND store_id IN (SELECT value FROM json_each(?))
 """
 _COPIES: Final = """
 SELECT store_id FROM duplicates WHERE original_id IN (SELECT value FROM json_each(:ids)) UNION
@@ -68,7 +71,7 @@ _ENTRIES: Final = (
     f"SELECT count(*) FROM message_index_docsize WHERE {STORE_ID_SQL.format('id')} IN (SELECT value FROM json_each(?))"
 )
 _EMPTIED: Final = f"""
-SELECT conversation_id FROM messages GROUP BY 1 HAVING min(flags & {int(Flag.PURGED)}) > 0
+SELECT conversation_id FROM messages GROUP BY 1 HAVING min(flags & {int(Flag.FORGOTTEN)} = {int(Flag.PURGED)})
 """
 _SIZE: Final = "SELECT count(*) FROM messages WHERE conversation_id = ?"
 _NEEDED: Final = """
@@ -146,8 +149,15 @@ def _chosen(deps: Access, asked: Selection, progress: Progress) -> list[int]:
 
 
 def _matching(deps: Access, ids: Sequence[int], needle: str, progress: Progress) -> Iterator[int]:
-    """Messages that hold a text anywhere: in what was said, in arguments, in files. A damaged one says nothing."""
+    """Messages that hold a text anywhere: in what was said, in arguments, in files. A damaged one says nothing.
+
+    Of one that a policy emptied its summaries may still say it.
+    """
     forms, done = proof.forms_of([needle]), 0
+    lapsed = [row[0] for row in deps.db.query(_LAPSED, (json.dumps(ids),))]
+    above = [row[0] for row in deps.db.query(_ABOVE, (json.dumps(lapsed),))] if lapsed else []
+    saying = [node.node_id for node in deps.dag.nodes(above) if any(form in node.text.casefold() for form in forms)]
+    yield from sorted(set(lapsed).intersection(deps.dag.messages_below(saying)))
     for part in parts(ids):
         for row in deps.store.legible(part)[0]:
             said = content.encode(deps.payloads.whole(row).stored_json)[0].casefold()
@@ -273,10 +283,12 @@ def _note(deps: Access, done: Done, evidence: proof.Evidence) -> None:
     """Note what will be looked for. Raises BadRequest where some of it was pinned since it was chosen."""
     rows = done.plan.rows
     for part in parts(rows):
-        done.digests |= {store_id: head.digest.hex() for store_id, head in deps.store.heads_of(part).items()}
-        for row in deps.store.legible(part)[0]:
+        heads = deps.store.heads_of(part)
+        done.digests |= {store_id: head.digest.hex() for store_id, head in heads.items()}
+        said = [store_id for store_id in part if store_id in heads and not heads[store_id].flags & Flag.PURGED]
+        for row in deps.store.legible(said)[0]:
             evidence.note(deps.payloads.whole(row))
-        evidence.note_stored(deps.store.stored_bytes(part))
+        evidence.note_stored(deps.store.stored_bytes(said))
     if late := holds.held(deps, rows):
         raise BadRequest(
             f"msg_{min(late)} was pinned meanwhile: nothing was removed; the same again leaves what is pinned"
@@ -354,7 +366,9 @@ def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress
                 if summaries and part:
                     deps.archives.blank(deps.archives.over(part), _GONE.format(part[0]))
                 shown = deps.payloads.shown_in(stored_rows(deps, part))
-                deps.store.rewrite([_emptied(deps, store_id) for store_id in part])
+                deps.store.rewrite(
+                    [_emptied(deps, store_id, Flag.NONE if summaries else Flag.LAPSED) for store_id in part]
+                )
                 shas |= deps.payloads.let_go(shown, lambda ids: stored_rows(deps, ids))
             done += len(chosen)
             progress("purging", done, len(rows))
@@ -382,15 +396,15 @@ def _order(deps: Access, session_id: str) -> None:
         Orders(deps.db).rotate(Rotation(session_id, deps.store.last_seq(session.conversation_id), deps.clock()))
 
 
-def _emptied(deps: Access, store_id: int) -> tuple[Stored, Message]:
+def _emptied(deps: Access, store_id: int, more: int) -> tuple[Stored, Message]:
     """The row as it stays: who spoke, when, and which calls belong together; nothing of what was said. A damaged one, too."""
     head = deps.store.heads_of([store_id])[store_id]
     rows, _ = deps.store.legible([store_id])
     names = {"role": head.role, "tool_call_id": head.answers, "tool_name": head.tool_name}
     said: dict[str, Any] = dict(rows[0].stored_json) if rows else names
     kept = place_of(said, store_id)
-    flags = head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED | Flag.QUARANTINED | Flag.PRUNED)
-    flags |= Flag.PURGED | Flag.REDACTED | Flag.FILTERED
+    flags = head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED | Flag.QUARANTINED | Flag.PRUNED | Flag.LAPSED)
+    flags |= Flag.PURGED | Flag.REDACTED | Flag.FILTERED | more
     return head, replace(content.read_message(kept), digest=head.digest, tokens=head.tokens, flags=flags)
 
 

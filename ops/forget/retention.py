@@ -38,7 +38,9 @@ _SUMMARISED: Final = f"""
 {_ROWS} AND EXISTS (SELECT 1 FROM node_sources x JOIN nodes n USING(node_id)
                      WHERE x.store_id = messages.store_id AND n.quality = 'verified')
 """
-_WHICH: Final = {"payloads": _WITH_FILES, "summaries": _SUMMARISED, "purge": _ROWS}
+#: Also of messages that a milder step emptied the summaries go.
+_LEFT: Final = _ROWS.replace(f"flags & {int(Flag.PURGED)} = 0", f"flags & {int(Flag.FORGOTTEN)} <> {int(Flag.PURGED)}")
+_WHICH: Final = {"payloads": _WITH_FILES, "summaries": _SUMMARISED, "purge": _LEFT}
 #: A block's bytes belong to its messages by their characters, about a third of them.
 _BYTES: Final = """
 SELECT coalesce(sum(iif(typeof(envelope) = 'blob', length(envelope), chars / 3)), 0) FROM messages

@@ -13,7 +13,9 @@ from worlds.process import Chat, Script, chat
 from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import OK
 from hermes_lcm.dag import fingerprint
+from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import NewNode, Summary, SummaryTask
+from hermes_lcm.search.scope import Rights
 
 Hosts = Callable[..., Host]
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"
@@ -152,3 +154,51 @@ def test_an_archive_that_was_made_after_the_purge_keeps_its_words(fleet: Fleet, 
     assert says(on_server(fleet), ABOUT_THE_REST)
     for each in three:
         assert archived(each) == [f"{ABOUT_THE_REST} {ABOUT_THE_REST}"]
+
+
+@pytest.mark.parametrize("kind", [f"matching '{SECRET}'", "session s"])
+@pytest.mark.parametrize("at", ["another host", "the host of the policy"])
+def test_a_purge_reaches_every_host_though_a_policy_emptied_the_server_before(
+    fleet: Fleet, three: tuple[Host, Host, Host], kind: str, at: str
+) -> None:
+    """One host's policy took the words off the server; others have them, and hear of the purge."""
+    a, b, c = three
+    c.compact(Chat(c.thread("s")))
+    c.member.push()
+    policy, operator = (b, a) if at == "another host" else (a, a)
+    purge.empty(policy.runtime.access(None, Rights(), trusted=True), [number(policy)])
+    policy.member.push()
+    dry = ask(operator, f"purge {kind}")
+    done = ask(operator, f"purge {kind} apply")
+    again = ask(operator, f"purge {kind} apply")
+    for each in (b, c):
+        ask(each, "fleet pull")
+
+    if "matching" in kind and at != "another host":
+        assert "Nothing to purge" in dry.text  # no text says it any more where it was asked for
+        return
+    assert done.code == OK, done.text
+    assert "Nothing to purge" in again.text
+    for each in (on_server(fleet), here(a), here(b), here(c)):
+        assert not says(each)
+
+
+@pytest.mark.parametrize("pushed", [False, True])
+def test_summaries_that_a_policy_left_go_with_a_purge_of_another_host(
+    fleet: Fleet, three: tuple[Host, Host, Host], pushed: bool
+) -> None:
+    """The texts are gone here already; what a summary says of them is not."""
+    a, b, c = three
+    b.compact(Chat(b.thread("s")))
+    if pushed:
+        b.member.push()
+        c.member.pull(30)
+    purge.empty(b.runtime.access(None, Rights(), trusted=True), [number(b)], summaries=False)
+    assert says(here(b))
+    ask(a, "purge session s apply")
+    for each in (b, c, b, c):
+        ask(each, "fleet push")
+        ask(each, "fleet pull")
+
+    for each in (on_server(fleet), here(a), here(b), here(c)):
+        assert not says(each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def world(tmp_path: Path) -> Home:
     )
     home.runtime.announce("tg", platform="telegram", owner="telegram:7")
     home.runtime.ingest_list("tg", said, source="telegram")
-    home.node(3, 4, 5, 6, conversation=2)
+    home.node(3, 4, 5, 6, conversation=2, text="the summary of a picture")
     home.say("mine", "kept", session="s1")
     age(home, 40)
     return home
@@ -101,6 +102,40 @@ def test_texts_go_and_summaries_stay(world):
     assert purged == [(1,), (2,), (3,), (4,), (5,), (6,)]
     assert (world.runtime.dag.node(1), world.runtime.store.text(7)) == (summary, "unsummarised")
     assert world.runtime.store.text(8) == "mine"
+
+
+def test_summaries_stay_of_a_conversation_that_the_host_does_not_know_any_more(world):
+    """All its texts are gone, and still something is left of it."""
+    with sqlite3.connect(world.home / "state.db") as host:
+        host.execute("CREATE TABLE sessions(id TEXT, source TEXT)")
+        host.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, session_id TEXT, role TEXT, content TEXT)")
+    host.close()
+    world.node(7, conversation=2)
+    ask(world, "retention apply")
+
+    assert world.runtime.db.query("SELECT count(*) FROM nodes") == [(2,)]
+    assert world.runtime.dag.node(1).text == "the summary of a picture"
+
+
+@pytest.mark.parametrize(
+    "words", ["purge session tg", "purge principal telegram:7", "purge matching 'summary of'", "retention"]
+)
+def test_summaries_that_a_milder_step_left_go_with_a_purge(world, words):
+    """Asked for by whatever means, or by the stronger step of the policy; nothing is left of their words, and it is done once."""
+    ask(world, "retention apply")
+    kept = world.runtime.dag.node(1).text
+    if words == "retention":
+        world = Home(world.path.parent, retention="telegram:35=purge")
+    dry = ask(world, words)
+    done = ask(world, f"{words} apply")
+
+    assert "summary of" in kept
+    assert "Nothing to purge" not in dry.text
+    assert "nothing is due" not in dry.text
+    assert done.code == OK, done.text
+    assert "summary of" not in world.runtime.dag.node(1).text
+    again = ask(world, f"{words} apply").text
+    assert "Nothing to purge" in again or "nothing is due" in again
 
 
 def words_of(world: Home) -> set[str]:
