@@ -20,6 +20,7 @@ from ..session import is_alone
 from ..storage.connection import Database
 from ..storage.meta import Health, Meta
 from ..store import MessageStore
+from .numbers import Numbers
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State, new_file
 from .pull import Pulled, Puller
 from .push import Pushed, Pusher
@@ -112,10 +113,10 @@ class Member:
             self._busy.release()
 
     def _state(self, connection: Connection[tuple[Any, ...]]) -> State:
-        state = self._outbox.state()
+        numbers, state = Numbers(self._db, self._outbox, connection), self._outbox.state()
         if state is None:
             file = new_file()
-            return self._outbox.join(file, _new_block(connection, file))
+            return self._outbox.join(file, _new_block(connection, file), numbers.shared())
         if not self._outbox.is_made():
             state = self._outbox.remake(state)
         newest, mark, role, server = connection.execute(_MARK, (state.file,)).fetchall()[0]
@@ -128,18 +129,11 @@ class Member:
         if lost:  # another server took the place of the one that confirmed them
             Meta(self._deps().db).forget(_SESSIONS_HELD)
             state = self._outbox.remake(replace(state, pulled=0, obeyed=0))
-        if state.blocks[-1] != newest or self._gone_back(
-            connection, state
-        ):  # the file is another role's, or older than what the server knows of it
-            state = self._outbox.take_block(state, _new_block(connection, state.file, self._outbox.last() // BLOCK))
+        apart = numbers.apart(state)
+        if state.blocks[-1] != newest or apart is not None:  # another role's file, or older than what the server knows of it
+            block = _new_block(connection, state.file, self._outbox.last() // BLOCK)
+            state = self._outbox.take_block(state, block, apart)
         return state
-
-    def _gone_back(self, connection: Connection[tuple[Any, ...]], state: State) -> bool:
-        """Does the server have a greater number of the newest block than this file ever gave? Then an older file was put back."""
-        low = state.blocks[-1] * BLOCK
-        sql = "SELECT coalesce(max(id), 0) FROM lcm.messages WHERE id > %s AND id < %s"
-        row = connection.execute(sql, (low, low + BLOCK)).fetchone()
-        return row is not None and row[0] > max(self._outbox.last(), low + max(state.before.values()))
 
     def push(self, between: Callable[[], object] = lambda: None) -> Pushed:
         """Push all rows that the server lacks. Raises FleetError; then the next call goes on."""

@@ -5,7 +5,8 @@ Owns ``fleet`` among the small facts; what is written is noted by ``storage/chan
 behind newer ones.
 
 Addresses mean the same on every host: the server gives each database blocks of a hundred million numbers. New rows get numbers of
-its newest block; a row from before has, in the fleet, the start of its first block added to its own number.
+its newest block. Rows from before the database joined have small numbers here, and large ones in the fleet; and rows whose numbers
+the server knows for others (an older file was put back) change numbers with these there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final
 
 from ..storage import changes
 from ..storage.changes import KINDS
-from ..storage.connection import Database
+from ..storage.connection import Database, marks
 from ..storage.meta import COUNT_REMOVED, Meta
 from ..storage.standby import give_numbers
 
@@ -25,6 +26,8 @@ BLOCK: Final = 100_000_000
 #: Kinds of rows whose numbers are the fleet's, with their tables' keys.
 NUMBERED: Final = {"messages": "store_id", "nodes": "node_id", "assemblies": "assembly_id"}
 _STATE: Final = "fleet"
+#: First and last number here, and by how much the fleet's are greater.
+Range = tuple[int, int, int]
 _NOTE: Final = "INSERT INTO fleet_outbox(kind, id, fresh) VALUES (?, ?, 0)"
 
 
@@ -33,7 +36,8 @@ class State:
     """State of a database as a part of the fleet.
 
     ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
-    such rows were noted. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes
+    such rows were noted. ``moved``: of each table, ranges (first, last, by): a number of a range here is one greater by so much in
+    the fleet, and the other way round. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes
     that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges
     of others; ``kept``: messages of these that are held here; ``unswept``: the file is still to be written anew.
     ``server``: the identifier of the server whose transactions these are.
@@ -43,6 +47,7 @@ class State:
     blocks: tuple[int, ...]
     before: dict[str, int]
     filled: dict[str, int]
+    moved: dict[str, tuple[Range, ...]]
     pulled: int = 0
     mark: int = 0
     role: str = ""
@@ -53,12 +58,16 @@ class State:
 
     def to_fleet(self, kind: str, number: int) -> int:
         """The fleet's number of a row that has this one here."""
-        return number + self.blocks[0] * BLOCK if number <= self.before[kind] else number
+        for first, last, by in self.moved.get(kind, ()):
+            if first <= number <= last:
+                return number + by
+            if first <= number - by <= last:
+                return number - by
+        return number
 
     def to_here(self, kind: str, number: int) -> int:
-        """The number here of a row that the fleet knows by this one."""
-        small = number - self.blocks[0] * BLOCK
-        return small if 0 < small <= self.before[kind] else number
+        """The number here of a row that the fleet knows by this one: two numbers have changed places, so it is the same."""
+        return self.to_fleet(kind, number)
 
     def is_own(self, number: int) -> bool:
         """Was a number (of the fleet) given by this database?"""
@@ -103,11 +112,12 @@ class Outbox:
     def state(self) -> State | None:
         """None: the database has not joined a fleet yet."""
         found = self._meta.value(_STATE)
-        return (
-            State(**{**found, "blocks": tuple(found["blocks"]), "kept": tuple(found.get("kept", ()))})
-            if found
-            else None
-        )
+        if not found:
+            return None
+        blocks = tuple(found["blocks"])
+        moved = found.get("moved") or _before(blocks[0], found["before"])  # a state that an earlier release noted
+        moved = {kind: tuple(tuple(each) for each in ranges) for kind, ranges in moved.items()}
+        return State(**{**found, "blocks": blocks, "moved": moved, "kept": tuple(found.get("kept", ()))})
 
     def keep(self, state: State) -> None:
         """Note a state."""
@@ -119,23 +129,41 @@ class Outbox:
             if (state := self.state()) is not None:
                 self.keep(replace(state, **facts))
 
-    def join(self, file: str, block: int) -> State:
-        """Begin to take notes, under a block of numbers that the server gave for this file."""
+    def join(self, file: str, block: int, shared: Mapping[str, Range]) -> State:
+        """Begin to take notes, under a block of numbers that the server gave for this file.
+
+        ``shared``: rows that the server has from another copy of this file, under its numbers.
+        """
         with self._db.transaction():
             self._make()
             before = {kind: self._last(kind) for kind in KINDS}
-            state = State(file, (block,), before, dict.fromkeys(KINDS, 0))
+            moved = _before(block, before)
+            for kind, (_, last, by) in shared.items():
+                moved[kind] = ((1, last, by), (last + 1, before[kind], block * BLOCK))
+            state = State(file, (block,), before, dict.fromkeys(KINDS, 0), moved)
             self._number(block)
             self.keep(state)
         return state
 
-    def take_block(self, state: State, block: int) -> State:
-        """Give out the numbers of another block from now on."""
+    def take_block(self, state: State, block: int, apart: Mapping[str, tuple[int, int]] | None = None) -> State:
+        """Give out the numbers of another block from now on.
+
+        ``apart``: first and last number, of each table, that the server knows for other rows; rows that have them here get
+        numbers of the new block in the fleet, and what the server has under them gets those here.
+        """
+        old, apart = state.blocks[-1], apart or {}
         with self._db.transaction():
-            self._number(block)
-            blocks = (*(self.state() or state).blocks, block)
-            self.change(blocks=blocks)
-        return replace(state, blocks=blocks)
+            now = self.state() or state
+            if now.blocks != state.blocks:  # another process has seen it, too
+                apart = {}
+            blocks = (*now.blocks, block)
+            by = (block - old) * BLOCK
+            moved = {
+                kind: (*ranges, *([(*apart[kind], by)] if kind in apart else [])) for kind, ranges in now.moved.items()
+            }
+            self._number(block, max((last % BLOCK for _, last in apart.values()), default=0))
+            self.change(blocks=blocks, moved=moved)
+        return replace(state, blocks=blocks, moved=moved)
 
     def recount(self) -> None:
         """Rows of other blocks came: how many addresses have no row is counted anew."""
@@ -143,17 +171,18 @@ class Outbox:
             for statement in COUNT_REMOVED:
                 self._db.execute(statement)
 
-    def _number(self, block: int) -> None:
-        give_numbers(self._db, block * BLOCK + max(self._last(kind) % BLOCK for kind in NUMBERED))
+    def _number(self, block: int, beyond: int = 0) -> None:
+        give_numbers(self._db, block * BLOCK + max(beyond, *(self._last(kind) % BLOCK for kind in NUMBERED)))
         self.recount()
 
     def _last(self, kind: str) -> int:
         key = KINDS[kind]
         return int(self._db.fetch(f"SELECT coalesce(max({key}), 0) FROM {kind}")[0][0])
 
-    def last(self) -> int:
-        """The greatest number that a table of this file would not give out again."""
-        rows = self._db.query("SELECT max(seq) FROM sqlite_sequence WHERE name IN ('messages', 'nodes', 'assemblies')")
+    def last(self, *kinds: str) -> int:
+        """The greatest number that one of these tables would not give out again."""
+        names = kinds or tuple(NUMBERED)
+        rows = self._db.query(f"SELECT max(seq) FROM sqlite_sequence WHERE name IN ({marks(len(names))})", names)
         return int(rows[0][0] or 0)
 
     def is_made(self) -> bool:
@@ -234,6 +263,11 @@ class Outbox:
                 sql = f"SELECT count(*) FROM {kind} WHERE {key} > ? AND {key} <= ?"
                 count += int(self._db.query(sql, (state.filled[kind], until))[0][0])
         return count
+
+
+def _before(block: int, before: Mapping[str, int]) -> dict[str, tuple[Range, ...]]:
+    """Numbers in the fleet of rows from before a database joined."""
+    return {kind: ((1, before[kind], block * BLOCK),) for kind in NUMBERED}
 
 
 def new_file() -> str:

@@ -1,0 +1,157 @@
+"""A file that stands twice, or was put back from a copy: every message once, under one address on every host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from worlds.fleet import Fleet, Host
+from worlds.process import chat
+
+Hosts = Callable[..., Host]
+
+
+def _copy(host: Host) -> bytes:
+    """The file's bytes, while no process has it."""
+    host.db.close()
+    return (host.folder / "lcm.db").read_bytes()
+
+
+def _put(host: Host, old: bytes) -> Host:
+    """Put a file in the place of the host's."""
+    host.db.close()
+    for name in ("lcm.db-wal", "lcm.db-shm"):
+        (host.folder / name).unlink(missing_ok=True)
+    (host.folder / "lcm.db").write_bytes(old)
+    return host.restart()
+
+
+def _says(*hosts: Host, session: str) -> list[list[str]]:
+    out = []
+    for each in hosts:
+        known = each.runtime.sessions.find(session)
+        assert known is not None
+        rows = each.db.query(
+            "SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY store_id", (known.conversation_id,)
+        )
+        out.append(sorted(row.text for row in each.runtime.store.legible([row[0] for row in rows])[0]))
+    return out
+
+
+def _rounds(*hosts: Host, times: int = 3) -> None:
+    for _ in range(times):
+        for each in hosts:
+            each.member.push()
+        for each in hosts:
+            each.member.pull(30)
+
+
+def _settled(fleet: Fleet, *hosts: Host, rows: int) -> None:
+    """Every host and the server has so many messages, and no more come with further rounds."""
+    _rounds(*hosts)
+    counts = [each.counts()["messages"] for each in hosts]
+    assert (counts, fleet.count("messages")) == ([rows] * len(hosts), rows)
+    assert all(each.member.verify().sound for each in hosts)
+
+
+def test_a_new_session_of_an_older_file_keeps_apart_from_what_the_server_knows(fleet: Fleet, host: Hosts) -> None:
+    a, b = host("a"), host("b")
+    a.take(chat().turns(2), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    a.take(chat().turns(4), "c")
+    a.member.push()
+    b.member.pull(30)
+    a = _put(a, old)
+    live = chat().user("new").says("session")
+    a.take(live, "x")
+    _rounds(a, b)
+    for n in range(3):
+        live = live.user(f"more {n}").says(f"of it {n}")
+        a.take(live, "x")
+        _rounds(a, b, times=1)
+
+    _settled(fleet, a, b, rows=16)
+    first, second = _says(a, b, session="x")
+    assert first == second and len(first) == 8
+
+
+def test_an_older_file_that_went_on_longer_than_the_server_knows(fleet: Fleet, host: Hosts) -> None:
+    a, b = host("a"), host("b")
+    a.take(chat().turns(2), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    a.take(chat().turns(3), "c")
+    a.member.push()
+    b.member.pull(30)
+    a = _put(a, old)
+    a.take(chat().turns(9), "x")
+    _settled(fleet, a, b, rows=24)
+
+
+def test_an_older_file_whose_session_went_on(fleet: Fleet, host: Hosts) -> None:
+    a, b = host("a"), host("b")
+    a.take(chat().turns(2), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    a.take(chat().turns(2).user("first life").says("1"), "c")
+    a.member.push()
+    b.member.pull(30)
+    a = _put(a, old)
+    a.take(chat().turns(2).user("second life").says("2"), "c")
+    _settled(fleet, a, b, rows=8)
+
+
+def test_a_file_that_was_copied_before_both_joined(fleet: Fleet, host: Hosts) -> None:
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3), "c")
+    old = _copy(a)
+    a = a.restart()
+    b = _put(b, old)
+    a.take(chat().turns(3).user("on a"), "c")
+    b.take(chat().turns(3).user("on b"), "c")
+    _settled(fleet, a, b, rows=8)
+
+
+def test_a_backup_of_before_the_file_joined(fleet: Fleet, host: Hosts) -> None:
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3), "c")
+    old = _copy(a)
+    a = a.restart()
+    a.member.push()
+    b.member.pull(30)
+    a = _put(a, old)
+    a.take(chat().turns(3).user("after it"), "c")
+    _settled(fleet, a, b, rows=7)
+
+
+def test_a_file_that_was_copied_to_another_machine(fleet: Fleet, host: Hosts) -> None:
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    b = _put(b, old)
+    a.take(chat().turns(1), "xa")
+    b.take(chat().turns(2), "xb")
+    a.member.push()
+    _settled(fleet, a, b, rows=12)
+
+
+def test_summaries_of_an_older_file(fleet: Fleet, host: Hosts) -> None:
+    a, b = host("a"), host("b")
+    a.take(chat().turns(60), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    a.compact(chat().turns(60), "c")
+    a.member.push()
+    b.member.pull(30)
+    a = _put(a, old)
+    a.compact(chat().turns(50), "x")
+    _settled(fleet, a, b, rows=220)
+    assert a.counts()["nodes"] == b.counts()["nodes"] == fleet.count("nodes")
