@@ -116,9 +116,11 @@ class Member:
         numbers, state = Numbers(self._db, self._outbox, connection), self._outbox.state()
         if state is None:
             file = new_file()
-            return self._outbox.join(file, _new_block(connection, file), numbers.shared())
+            state = self._outbox.join(file, _new_block(connection, file))
         if not self._outbox.is_made():
             state = self._outbox.remake(state)
+        if state.untold:
+            state = self._outbox.share(state, numbers.shared())
         newest, mark, role, server = connection.execute(_MARK, (state.file,)).fetchall()[0]
         if server != state.server:  # another one, of a copy perhaps, counts its transactions for itself
             moved: dict[str, Any] = {"pulled": 0, "obeyed": 0} if state.server else {}
@@ -129,10 +131,14 @@ class Member:
         if lost:  # another server took the place of the one that confirmed them
             Meta(self._deps().db).forget(_SESSIONS_HELD)
             state = self._outbox.remake(replace(state, pulled=0, obeyed=0))
-        apart = numbers.apart(state)
-        if state.blocks[-1] != newest or apart is not None:  # another role's file, or older than what the server knows of it
+        taken = numbers.taken(state)
+        older = state.blocks[-1] != newest or numbers.is_older(state)  # or it is another role's
+        if older or taken:
+            self._outbox.change(lacks_own=True, pulled=0)
+            state = replace(state, lacks_own=True, pulled=0)
+        for each in taken or ((None,) if older else ()):
             block = _new_block(connection, state.file, self._outbox.last() // BLOCK)
-            state = self._outbox.take_block(state, block, apart)
+            state = self._outbox.take_block(state, block, each)
         return state
 
     def push(self, between: Callable[[], object] = lambda: None) -> Pushed:

@@ -1,23 +1,28 @@
 """
 Numbers of a file against those that the server knows: was an older file put back, or is this a copy of one that joined?
 
-Asks only; ``outbox`` keeps what follows from it. A row is the same here and there if it was stored at the same time: no number says
-so, since two copies of a file give out the same ones.
+Asks only; ``outbox`` keeps what follows from it. No number says that two rows are the same: two copies of a file give out the
+same ones. They are if they were stored at the same time; messages also if they say the same in the same conversation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..storage.connection import Database
-from .outbox import BLOCK, NUMBERED, Outbox, Range, State
+from .outbox import BLOCK, NUMBERED, Outbox, Range, State, Taken
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 _SAMPLE: Final = 2_000
-_TIME: Final = {"messages": "stored_at", "nodes": "created_at", "assemblies": "created_at"}
+_Mark = tuple[float | str, bytes]
+#: Time and words by which a row is known from another one of the same number; here and there.
+_MARKS: Final = {
+    "messages": ("stored_at", "digest"), "nodes": ("r.created_at", "fingerprint"), "assemblies": ("r.created_at", "NULL"),
+}  # fmt: skip
 _KNOWN: Final = "SELECT conversation FROM lcm.conversations WHERE nonce = ANY(%s)"
 _BLOCKS: Final = f"SELECT DISTINCT id / {BLOCK} FROM lcm.messages WHERE conversation = ANY(%s)"
 
@@ -28,18 +33,26 @@ class Numbers:
     def __init__(self, db: Database, outbox: Outbox, connection: Connection[tuple[Any, ...]]) -> None:
         self._db, self._outbox, self._server = db, outbox, connection
 
-    def apart(self, state: State) -> dict[str, tuple[int, int]] | None:
-        """First and last number of the newest block that the server knows for other rows, by table. None: the file is no older one.
+    def is_older(self, state: State) -> bool:
+        """Does the server have a greater number of the newest block than this file ever gave? Then an older file was put back."""
+        low = state.blocks[-1] * BLOCK
+        for kind in ("messages", "nodes"):
+            greatest = self._greatest(kind, state.blocks[-1])
+            if greatest > max(self._outbox.last(kind), low + state.before[kind]):
+                return True
+        return False
 
-        It is one if the server has a greater number than this file ever gave, or another row under the greatest that it has.
+    def taken(self, state: State) -> list[Taken]:
+        """Ranges of numbers of rows that wait here, and that the server has for other rows.
+
+        The file or its copy gave them twice: after an older one was put back, or on two machines.
         """
-        if not any(self._is_older(state, kind) for kind in ("messages", "nodes")):
-            return None
-        out = {}
+        out = []
         for kind in NUMBERED:
-            first, last = self._first_other(state, kind), self._greatest(state, kind)
-            if first is not None:
-                out[kind] = (first, max(last, self._here(state, kind, 1)[0][0]))
+            for first, last in self._outbox.waiting(kind):
+                block = first // BLOCK
+                if block in state.blocks and (clash := self._first_other(state, kind, first, last)) is not None:
+                    out.append(Taken(kind, clash, max(last, self._greatest(kind, block))))
         return out
 
     def shared(self) -> dict[str, Range]:
@@ -51,58 +64,56 @@ class Numbers:
         best = max(blocks, key=lambda block: found["messages", block], default=0)
         return {kind: (1, found[kind, best], best * BLOCK) for kind in NUMBERED if found.get((kind, best))}
 
-    def _is_older(self, state: State, kind: str) -> bool:
-        greatest = self._greatest(state, kind)
-        number = state.to_here(kind, greatest)
-        if not greatest or number > max(self._outbox.last(kind), state.before[kind]):
-            return bool(greatest)
-        mine = self._db.query(f"SELECT {_TIME[kind]} FROM {kind} WHERE {NUMBERED[kind]} = ?", (number,))
-        return bool(mine) and mine[0][0] not in self._there(kind, [greatest])[greatest]
-
-    def _greatest(self, state: State, kind: str) -> int:
-        """The greatest number of the newest block that the server knows; 0 for none."""
-        low = state.blocks[-1] * BLOCK
+    def _greatest(self, kind: str, block: int) -> int:
+        """The greatest number of a block that the server knows; 0 for none."""
         sql = f"SELECT coalesce(max(id), 0) FROM lcm.{kind} WHERE id > %s AND id < %s"
-        return int(self._server.execute(sql, (low, low + BLOCK)).fetchall()[0][0])
+        return int(self._server.execute(sql, (block * BLOCK, (block + 1) * BLOCK)).fetchall()[0][0])
 
-    def _there(self, kind: str, numbers: Sequence[int]) -> dict[int, set[float]]:
-        """When rows with these numbers were stored; several conversations may have one of a number."""
-        out: dict[int, set[float]] = {}
-        sql = f"SELECT id, {_TIME[kind]} FROM lcm.{kind} WHERE id = ANY(%s)"
-        for number, at in self._server.execute(sql, (list(numbers),)).fetchall():
-            out.setdefault(number, set()).add(at)
-        return out
-
-    def _here(self, state: State, kind: str, most: int, below: int = BLOCK) -> list[tuple[int, float]]:
-        """Numbers of the newest block and times of rows here, the greatest first."""
-        low, key = state.blocks[-1] * BLOCK, NUMBERED[kind]
-        sql = f"SELECT {key}, {_TIME[kind]} FROM {kind} WHERE {key} > ? AND {key} < ? ORDER BY {key} DESC LIMIT ?"
-        return [(int(row[0]), float(row[1])) for row in self._db.query(sql, (low, low + below, most))]
-
-    def _first_other(self, state: State, kind: str) -> int | None:
-        """The smallest number here of the newest block that the server has for another row; it has all greater ones so."""
-        first, below = None, BLOCK
-        while rows := self._here(state, kind, _SAMPLE, below):
-            there = self._there(kind, [state.to_fleet(kind, number) for number, _ in rows])
-            known = [(number, at in there[n]) for number, at in rows if (n := state.to_fleet(kind, number)) in there]
-            first = min([number for number, same in known if not same], default=first)
-            if any(same for _, same in known):
-                break
-            below = rows[-1][0] % BLOCK
-        return first
+    def _first_other(self, state: State, kind: str, first: int, last: int) -> int | None:
+        """The smallest number of a range that the server has for another row than is here; it has all greater ones so."""
+        sql = f"SELECT DISTINCT id FROM lcm.{kind} WHERE id BETWEEN %s AND %s ORDER BY id LIMIT {_SAMPLE}"
+        while numbers := [row[0] for row in self._server.execute(sql, (first, last)).fetchall()]:
+            own = [number for number in numbers if state.to_fleet(kind, number) == number]
+            there, here = self._there(kind, own), self._here(kind, own)
+            other = [number for number in own if number in here and not here[number] & there[number]]
+            if other:
+                return int(other[0])
+            first = numbers[-1] + 1
+        return None
 
     def _last_same(self, kind: str, block: int) -> int:
         """The greatest number here whose row the server has in a block, as a copy of this file gave it; 0 for none."""
-        for rows in self._downwards(kind):
-            there = self._there(kind, [number + block * BLOCK for number, _ in rows])
-            same = [number for number, at in rows if at in there.get(number + block * BLOCK, ())]
+        key, below = NUMBERED[kind], BLOCK
+        sql = f"SELECT {key} FROM {kind} WHERE {key} < ? ORDER BY {key} DESC LIMIT ?"
+        while numbers := [row[0] for row in self._db.query(sql, (below, _SAMPLE))]:
+            here, there = self._here(kind, numbers), self._there(kind, [n + block * BLOCK for n in numbers])
+            same = [n for n in numbers if here[n] & there.get(n + block * BLOCK, set())]
             if same:
-                return max(same)
+                return int(same[0])
+            below = numbers[-1]
         return 0
 
-    def _downwards(self, kind: str) -> Iterator[list[tuple[int, float]]]:
-        key, below = NUMBERED[kind], BLOCK
-        sql = f"SELECT {key}, {_TIME[kind]} FROM {kind} WHERE {key} < ? ORDER BY {key} DESC LIMIT ?"
-        while rows := [(int(row[0]), float(row[1])) for row in self._db.query(sql, (below, _SAMPLE))]:
-            yield rows
-            below = rows[-1][0]
+    def _there(self, kind: str, numbers: Sequence[int]) -> dict[int, set[_Mark]]:
+        """Marks of rows of the server by number; several conversations may have one."""
+        at, words = _MARKS[kind]
+        sql = f"SELECT id, {at}, {words}, nonce FROM lcm.{kind} r JOIN lcm.conversations USING(conversation) WHERE id = ANY(%s)"
+        return _marks(kind, self._server.execute(sql, (list(numbers),)).fetchall())
+
+    def _here(self, kind: str, numbers: Sequence[int]) -> dict[int, set[_Mark]]:
+        """Marks of rows here by number."""
+        (at, words), key = _MARKS[kind], NUMBERED[kind]
+        sql = (
+            f"SELECT {key}, {at}, {words}, nonce FROM {kind} r JOIN conversations USING(conversation_id) "
+            f"WHERE {key} IN (SELECT value FROM json_each(?))"
+        )
+        return _marks(kind, self._db.query(sql, (json.dumps(list(numbers)),)))
+
+
+def _marks(kind: str, rows: Iterable[Sequence[Any]]) -> dict[int, set[_Mark]]:
+    out: dict[int, set[_Mark]] = {}
+    for number, at, words, nonce in rows:
+        known = out.setdefault(number, set())
+        known.add((at, bytes(words or b"")))
+        if kind == "messages":
+            known.add((nonce, bytes(words)))
+    return out

@@ -5,8 +5,8 @@ Owns ``fleet`` among the small facts; what is written is noted by ``storage/chan
 behind newer ones.
 
 Addresses mean the same on every host: the server gives each database blocks of a hundred million numbers. New rows get numbers of
-its newest block. Rows from before the database joined have small numbers here, and large ones in the fleet; and rows whose numbers
-the server knows for others (an older file was put back) change numbers with these there.
+its newest block. Rows from before it joined have small numbers here, and large ones in the fleet. Rows whose numbers the server
+knows for others, since an older file was put back, change numbers with these.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ class State:
     """State of a database as a part of the fleet.
 
     ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
-    such rows were noted. ``moved``: of each table, ranges (first, last, by): a number of a range here is one greater by so much in
-    the fleet, and the other way round. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``: pushes
-    that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges
-    of others; ``kept``: messages of these that are held here; ``unswept``: the file is still to be written anew.
-    ``server``: the identifier of the server whose transactions these are.
+    such rows were noted. ``moved``: of each table, ranges of numbers here, and by how much the fleet's are greater; there and
+    here they have changed places. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``:
+    pushes that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges of others; ``kept``: messages of
+    these that are held here; ``unswept``: the file is still to be written anew. ``server``: the identifier of the server whose
+    transactions these are. ``lacks_own``: the next pull looks also at conversations that only this role wrote, since the file
+    is new or an older one was put back.
     """
 
     file: str
@@ -55,6 +56,12 @@ class State:
     kept: tuple[int, ...] = ()
     unswept: bool = False
     server: int = 0
+    lacks_own: bool = False
+
+    @property
+    def untold(self) -> bool:
+        """Are there rows from before, and was none of them sent yet?"""
+        return not any(self.filled.values()) and any(self.before.values())  # filled "until": they were, and are again
 
     def to_fleet(self, kind: str, number: int) -> int:
         """The fleet's number of a row that has this one here."""
@@ -90,6 +97,15 @@ class Seen:
     def done(self, until: int, rows: Mapping[Any, int]) -> None:
         """They were looked at; the next look begins at ``until``."""
         self._until, self._rows = until, dict(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A range of numbers of one table that the server has for other rows."""
+
+    kind: str
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,39 +145,40 @@ class Outbox:
             if (state := self.state()) is not None:
                 self.keep(replace(state, **facts))
 
-    def join(self, file: str, block: int, shared: Mapping[str, Range]) -> State:
-        """Begin to take notes, under a block of numbers that the server gave for this file.
-
-        ``shared``: rows that the server has from another copy of this file, under its numbers.
-        """
+    def join(self, file: str, block: int) -> State:
+        """Begin to take notes, under a block of numbers that the server gave for this file."""
         with self._db.transaction():
             self._make()
             before = {kind: self._last(kind) for kind in KINDS}
-            moved = _before(block, before)
-            for kind, (_, last, by) in shared.items():
-                moved[kind] = ((1, last, by), (last + 1, before[kind], block * BLOCK))
-            state = State(file, (block,), before, dict.fromkeys(KINDS, 0), moved)
+            state = State(file, (block,), before, dict.fromkeys(KINDS, 0), _before(block, before), lacks_own=True)
             self._number(block)
             self.keep(state)
         return state
 
-    def take_block(self, state: State, block: int, apart: Mapping[str, tuple[int, int]] | None = None) -> State:
+    def share(self, state: State, shared: Mapping[str, Range]) -> State:
+        """Know rows by the numbers under which another copy of this file brought them to the server."""
+        moved = dict(state.moved)
+        for kind, (_, last, by) in shared.items():
+            others = [each for each in moved[kind] if each[0] > state.before[kind]]
+            moved[kind] = ((1, last, by), (last + 1, state.before[kind], state.blocks[0] * BLOCK), *others)
+        if shared:
+            self.change(moved=moved)
+        return replace(state, moved=moved)
+
+    def take_block(self, state: State, block: int, taken: Taken | None = None) -> State:
         """Give out the numbers of another block from now on.
 
-        ``apart``: first and last number, of each table, that the server knows for other rows; rows that have them here get
-        numbers of the new block in the fleet, and what the server has under them gets those here.
+        ``taken``: numbers that the server has for other rows. Those that have them here get numbers of the new block in the
+        fleet, and what the server has under them gets those here.
         """
-        old, apart = state.blocks[-1], apart or {}
         with self._db.transaction():
             now = self.state() or state
-            if now.blocks != state.blocks:  # another process has seen it, too
-                apart = {}
+            moved = now.moved
+            if taken is not None and now.blocks == state.blocks:  # else another process has seen it, too
+                by = (block - taken.first // BLOCK) * BLOCK
+                moved = {**moved, taken.kind: (*moved[taken.kind], (taken.first, taken.last, by))}
+            self._number(block, taken.last % BLOCK if taken is not None else 0)
             blocks = (*now.blocks, block)
-            by = (block - old) * BLOCK
-            moved = {
-                kind: (*ranges, *([(*apart[kind], by)] if kind in apart else [])) for kind, ranges in now.moved.items()
-            }
-            self._number(block, max((last % BLOCK for _, last in apart.values()), default=0))
             self.change(blocks=blocks, moved=moved)
         return replace(state, blocks=blocks, moved=moved)
 
@@ -227,12 +244,20 @@ class Outbox:
             self.change(mark=confirmed.mark, role=confirmed.role)
             self._db.executemany("DELETE FROM fleet_outbox WHERE n = ?", [(entry.n,) for entry in entries])
 
-    def drop_fresh(self, kind: str, numbers: Iterable[int]) -> None:
-        """Drop the entries of rows that came from the server."""
+    def waiting(self, kind: str) -> list[tuple[int, int]]:
+        """First and last number, of each block, of new rows that the server lacks."""
+        sql = f"SELECT min(id), max(id) FROM fleet_outbox WHERE kind = ? AND fresh GROUP BY id / {BLOCK}"
+        return [(int(first), int(last)) for first, last in self._db.query(sql, (kind,))]
+
+    def last_entry(self) -> int:
+        """The newest entry; 0 for none."""
+        return int(self._db.query("SELECT coalesce(max(n), 0) FROM fleet_outbox")[0][0])
+
+    def drop_fresh(self, kind: str, after: int, numbers: Iterable[int]) -> None:
+        """Drop the entries, behind one of them, of rows that came from the server."""
+        sql = "DELETE FROM fleet_outbox WHERE kind = ? AND id = ? AND n > ? AND fresh"
         with self._db.transaction():
-            self._db.executemany(
-                "DELETE FROM fleet_outbox WHERE kind = ? AND id = ? AND fresh", [(kind, number) for number in numbers]
-            )
+            self._db.executemany(sql, [(kind, number, after) for number in numbers])
 
     def fill(self, most: int) -> bool:
         """Note some of the rows from before the database joined; False: none are left."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _CHANGED: Final = """
 SELECT nonce, changed FROM lcm.conversations
- WHERE changed >= %(since)s AND writers <> ARRAY[session_user]::name[]
+ WHERE changed >= %(since)s AND (%(own)s OR writers <> ARRAY[session_user]::name[])
    AND (nonce = ANY(%(known)s) OR changed_at > now() - make_interval(days => %(days)s))
  ORDER BY created_at
 """
@@ -83,12 +83,12 @@ class Puller:
         """Rows that others wrote since the last call, in conversations that are known here or changed in so many days."""
         until = self._one(_NOW)
         known = [row[0] for row in self._deps.db.query("SELECT nonce FROM conversations")]
-        given = {"since": self.state.pulled, "known": known, "days": days}
+        given = {"since": self.state.pulled, "known": known, "days": days, "own": self.state.lacks_own}
         changed = dict(self._server.execute(_CHANGED, given).fetchall())
         for nonce in self._seen.news(self.state.pulled, changed):
             self.conversation(nonce)
         self._seen.done(until, changed)
-        self._outbox.change(pulled=until)
+        self._outbox.change(pulled=until, lacks_own=False)
         return self.out
 
     def session(self, session_id: str) -> Pulled:
@@ -142,13 +142,13 @@ class Puller:
                     raise
                 except StoreError as exc:
                     raise FleetError(f"it has rows that no host writes: {worded(exc)}") from exc
+                last = self._outbox.last_entry()
                 with self._deps.db.steady():
                     done = merge(self._deps, there)
             finally:
                 other.close()
         for kind in NUMBERED:
-            of_others = (row[1] for row in tables[kind] if not self.state.is_own(row[1]))
-            self._outbox.drop_fresh(kind, (self.state.to_here(kind, number) for number in of_others))
+            self._outbox.drop_fresh(kind, last, (self.state.to_here(kind, row[1]) for row in tables[kind]))
         self._archives(tables)
         self._outbox.recount()
         return done

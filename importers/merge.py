@@ -206,15 +206,8 @@ class _Merge:
             ours=True,
             resumed=lambda: self._resumed(conversation, home),
         )
-        here = self._deps.store.heads_of([head.store_id for head in heads])
-        same = {
-            head.store_id
-            for head in heads
-            if head.store_id in here
-            and (here[head.store_id].conversation_id, here[head.store_id].digest) == (home, head.digest)
-            and here[head.store_id].stored_at == head.stored_at
-        }
-        intake.known.update({str(store_id): store_id for store_id in same})
+        same = self._same(home, heads)
+        intake.known.update({str(there): here for there, here in same.items()})
         intake.total = len(heads)
         taken = intake.store_new(sessions, batches)
         self.out.messages += taken.added
@@ -222,6 +215,20 @@ class _Merge:
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
         self._ids.messages.update({int(k): n for k, n in self._ledger.rows_by_source(source, MESSAGE).items()})
         self._taken_back(session, heads, same)
+
+    def _same(self, home: int, heads: Sequence[Stored]) -> dict[int, int]:
+        """Rows there that are here: they say the same, under the same number or stored at the same time."""
+        mine = self._deps.store.heads([Segment(home)])
+        digests = {head.store_id: head.digest for head in mine}
+        out = {head.store_id: head.store_id for head in heads if digests.get(head.store_id) == head.digest}
+        at_once: dict[tuple[bytes, float], list[int]] = {}
+        for head in mine:
+            if head.store_id not in out:
+                at_once.setdefault((head.digest, head.stored_at), []).append(head.store_id)
+        for head in heads:
+            if head.store_id not in out and (twins := at_once.get((head.digest, head.stored_at))):
+                out[head.store_id] = twins.pop(0)
+        return out
 
     def _resumed(self, conversation: int, home: int) -> dict[int, list[str]]:
         """Records here whose prompts only the other store knows, and what the lists behind them show of it."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-import pytest
 from worlds.fleet import Fleet, Host
 from worlds.process import chat
 
@@ -56,6 +54,7 @@ def _settled(fleet: Fleet, *hosts: Host, rows: int) -> None:
 
 
 def test_a_new_session_of_an_older_file_keeps_apart_from_what_the_server_knows(fleet: Fleet, host: Hosts) -> None:
+    """Its messages began before the first connection, under numbers that the server knows."""
     a, b = host("a"), host("b")
     a.take(chat().turns(2), "c")
     a.member.push()
@@ -75,10 +74,12 @@ def test_a_new_session_of_an_older_file_keeps_apart_from_what_the_server_knows(f
 
     _settled(fleet, a, b, rows=16)
     first, second = _says(a, b, session="x")
-    assert first == second and len(first) == 8
+    assert first == second
+    assert len(first) == 8
 
 
 def test_an_older_file_that_went_on_longer_than_the_server_knows(fleet: Fleet, host: Hosts) -> None:
+    """The server's greatest number is no greater than the file's own."""
     a, b = host("a"), host("b")
     a.take(chat().turns(2), "c")
     a.member.push()
@@ -93,6 +94,7 @@ def test_an_older_file_that_went_on_longer_than_the_server_knows(fleet: Fleet, h
 
 
 def test_an_older_file_whose_session_went_on(fleet: Fleet, host: Hosts) -> None:
+    """What was said before the restore comes back, and what was said since stays."""
     a, b = host("a"), host("b")
     a.take(chat().turns(2), "c")
     a.member.push()
@@ -107,6 +109,7 @@ def test_an_older_file_whose_session_went_on(fleet: Fleet, host: Hosts) -> None:
 
 
 def test_a_file_that_was_copied_before_both_joined(fleet: Fleet, host: Hosts) -> None:
+    """What both have is one message on the server and on each."""
     a, b = host("a"), host("b")
     a.take(chat().turns(3), "c")
     old = _copy(a)
@@ -118,6 +121,7 @@ def test_a_file_that_was_copied_before_both_joined(fleet: Fleet, host: Hosts) ->
 
 
 def test_a_backup_of_before_the_file_joined(fleet: Fleet, host: Hosts) -> None:
+    """The server knows its messages by the numbers that it gave the file in its first life."""
     a, b = host("a"), host("b")
     a.take(chat().turns(3), "c")
     old = _copy(a)
@@ -130,6 +134,7 @@ def test_a_backup_of_before_the_file_joined(fleet: Fleet, host: Hosts) -> None:
 
 
 def test_a_file_that_was_copied_to_another_machine(fleet: Fleet, host: Hosts) -> None:
+    """Both wrote before either sent it."""
     a, b = host("a"), host("b")
     a.take(chat().turns(3), "c")
     a.member.push()
@@ -143,6 +148,7 @@ def test_a_file_that_was_copied_to_another_machine(fleet: Fleet, host: Hosts) ->
 
 
 def test_summaries_of_an_older_file(fleet: Fleet, host: Hosts) -> None:
+    """Summaries and prompts whose numbers the server knows change places, too."""
     a, b = host("a"), host("b")
     a.take(chat().turns(60), "c")
     a.member.push()
@@ -155,3 +161,65 @@ def test_summaries_of_an_older_file(fleet: Fleet, host: Hosts) -> None:
     a.compact(chat().turns(50), "x")
     _settled(fleet, a, b, rows=220)
     assert a.counts()["nodes"] == b.counts()["nodes"] == fleet.count("nodes")
+
+
+def test_what_waited_longer_keeps_its_new_numbers(fleet: Fleet, host: Hosts) -> None:
+    """The first connection found that the numbers are taken; the rows were sent with a later one."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(2), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    a.take(chat().turns(4), "c")
+    a.member.push()
+    a = _put(a, old)
+    a.take(chat().turns(3), "x")
+    a.member.pull(30)
+    a = a.restart()
+    a.member.pull(30)
+    _settled(fleet, a, b, rows=14)
+
+
+def test_two_copies_of_which_the_second_sends_first(fleet: Fleet, host: Hosts) -> None:
+    """The first one had its numbers already, and had sent nothing."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3), "c")
+    old = _copy(a)
+    a = a.restart()
+    a.member.pull(30)
+    b = _put(b, old)
+    b.member.push()
+    a.take(chat().turns(3).user("on a"), "c")
+    _settled(fleet, a, b, rows=7)
+
+
+def test_a_host_that_lost_its_file_gets_it_back(fleet: Fleet, host: Hosts) -> None:
+    """All of it was its own, so nobody else has it."""
+    a = host("a")
+    live = chat().turns(4)
+    a.take(live, "c")
+    a.member.push()
+    a.db.close()
+    for each in a.folder.glob("lcm.db*"):
+        each.unlink()
+    a = a.restart()
+    a.member.pull(30)
+    _settled(fleet, a, rows=len(live))
+
+
+def test_a_session_whose_list_is_newer_than_its_restored_file(fleet: Fleet, host: Hosts) -> None:
+    """Hermes shows the messages again; the server has them from before."""
+    a, b = host("a"), host("b")
+    live = chat().turns(2)
+    a.take(live, "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    live = live.user("behind the backup").says("yes")
+    a.take(live, "c")
+    a.member.push()
+    b.member.pull(30)
+    a = _put(a, old)
+    live = live.user("and on").says("good")
+    a.take(live, "c")
+    _settled(fleet, a, b, rows=8)
