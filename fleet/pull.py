@@ -144,7 +144,7 @@ class Puller:
                     raise FleetError(f"it has rows that no host writes: {worded(exc)}") from exc
                 last = self._outbox.last_entry()
                 with self._deps.db.steady():
-                    done = merge(self._deps, there)
+                    done = merge(self._deps, there, gathered=True)
             finally:
                 other.close()
         for kind in NUMBERED:

@@ -117,8 +117,8 @@ class Intake:
 
     ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
     ``rewritten``: the host's own compressor may have written rows anew, shortened or with its summary glued to them.
-    ``ours``: the other store is a database of ours, so when its rows were stored tells where they belong. ``resumed``: records
-    here whose prompts only that one knows, and what their lists show of it.
+    ``ours``: the other store is a database of ours, so when its rows were stored tells where they belong. ``gathered``:
+    but several hosts wrote it. ``resumed``: records here whose prompts only that one knows, and what their lists show of it.
     """
 
     def __init__(
@@ -132,9 +132,10 @@ class Intake:
         find: Callable[[Sequence[Seen]], Replays] = replays.find,
         rewritten: bool = False,
         ours: bool = False,
+        gathered: bool = False,
         resumed: Callable[[], Mapping[int, Sequence[str]]] = dict,
     ) -> None:
-        self._ours, self._resumed = ours, resumed
+        self._ours, self._gathered, self._resumed = ours, gathered, resumed
         self._deps = deps
         self._source = source
         self._keep = keep_copies
@@ -269,7 +270,7 @@ class Intake:
 
     def _goes_on(self, scan: _Scan) -> bool:
         """Is all that is to come behind what came?"""
-        if not self._ours:
+        if not self._ours or self._gathered:
             return True
         new = [key not in self.known for n, key in enumerate(scan.keys) if n not in scan.own]
         return new == sorted(new)

@@ -58,9 +58,12 @@ class _Ids:
     nodes: dict[int, int] = field(default_factory=dict)
 
 
-def merge(deps: Access, other: Access) -> Merged:
-    """Take everything of ``other`` in. Raises StoreError; then some of it is here, and the next call goes on."""
-    return _Merge(deps, other).run()
+def merge(deps: Access, other: Access, *, gathered: bool = False) -> Merged:
+    """Take everything of ``other`` in. Raises StoreError; then some of it is here, and the next call goes on.
+
+    ``gathered``: several hosts wrote it, so the order between their rows says nothing.
+    """
+    return _Merge(deps, other, gathered=gathered).run()
 
 
 def is_known(deps: Access, other: Access) -> bool:
@@ -71,8 +74,8 @@ def is_known(deps: Access, other: Access) -> bool:
 
 
 class _Merge:
-    def __init__(self, deps: Access, other: Access) -> None:
-        self._deps, self._other = deps, other
+    def __init__(self, deps: Access, other: Access, *, gathered: bool) -> None:
+        self._deps, self._other, self._gathered = deps, other, gathered
         self._ledger = Ledger(deps.db)
         self._ids = _Ids()
         self._before: dict[int, dict[int, None]] = {}  # roots of prompts that a list there began with, by conversation
@@ -204,6 +207,7 @@ class _Merge:
             keep_copies=True,
             find=find,
             ours=True,
+            gathered=self._gathered,
             resumed=lambda: self._resumed(conversation, home),
         )
         same = self._same(home, heads)
