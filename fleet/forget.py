@@ -223,6 +223,7 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
     """
     deps = replace(deps, store=MessageStore(deps.db, deps.index, deps.store.blocks), trusted=True)
     with member.joined() as (server, state):
+        seen_at = member.seen(server)
         until = int(server.execute(_NOW).fetchall()[0][0])
         named = server.execute(_PURGES, (state.obeyed,)).fetchall()
         seen = {row[0]: row[1] for row in named}
@@ -246,7 +247,7 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
             unswept = False
             member.note(unswept=False)
         if (until, done.held) != (state.obeyed, state.kept):
-            member.note(obeyed=until, kept=done.held)
+            member.obeyed(state, until, done.held, seen_at)
         member.purges.done(until, seen)
     _tell(deps, done.held, unswept)
     return len(done.rows)

@@ -45,9 +45,11 @@ _SAMPLE: Final = 2_000
 _CANDIDATES, _CONVERSATIONS = 200, 5
 _LEASE_WAIT_S, _ALONE_S = 1.0, 30.0
 _MARK: Final = """
-SELECT coalesce(max(block), 0), coalesce(max(pushed), 0), session_user, (SELECT system_identifier FROM pg_control_system())
+SELECT coalesce(max(block), 0), coalesce(max(pushed), 0), session_user, (SELECT system_identifier FROM pg_control_system()),
+       coalesce((SELECT extract(epoch FROM seen_at) FROM lcm.hosts WHERE role = session_user), 0)::float8
   FROM lcm.blocks WHERE file = %s AND role = session_user
 """
+_SEEN: Final = "SELECT extract(epoch FROM seen_at)::float8 FROM lcm.hosts WHERE role = session_user"
 _HOLD_SESSIONS: Final = """
 INSERT INTO lcm.holds(conversation, owner, session_id, id)
 SELECT conversation, owner, session_id, 0 FROM lcm.sessions WHERE session_id = ANY(%s) ON CONFLICT DO NOTHING
@@ -121,11 +123,12 @@ class Member:
             state = self._outbox.remake(state)
         if state.untold:
             state = self._outbox.share(state, numbers.shared())
-        newest, mark, role, server = connection.execute(_MARK, (state.file,)).fetchall()[0]
-        if server != state.server:  # another one, of a copy perhaps, counts its transactions for itself
+        newest, mark, role, server, seen = connection.execute(_MARK, (state.file,)).fetchall()[0]
+        if server != state.server or seen < state.seen:
+            # Another one, or an older copy of it, counts its transactions for itself.
             moved: dict[str, Any] = {"pulled": 0, "obeyed": 0} if state.server else {}
-            self._outbox.change(server=server, **moved)
-            state = replace(state, server=server, **moved)
+            self._outbox.change(server=server, seen=seen, **moved)
+            state = replace(state, server=server, seen=seen, **moved)
         lost = mark < state.mark and role == state.role
         state = replace(state, mark=mark, role=role)
         if lost:  # another server took the place of the one that confirmed them
@@ -151,7 +154,7 @@ class Member:
             finally:
                 self._note(pusher.out)
             self._hold_sessions(connection)
-            connection.execute("SELECT lcm.seen(%s)", (self._outbox.rows_behind(),))
+            self.seen(connection)
         self._health.resolved(TOPIC)
         return pusher.out
 
@@ -162,6 +165,15 @@ class Member:
     def note(self, **facts: Any) -> None:
         """Note facts of the state."""
         self._outbox.change(**facts)
+
+    def seen(self, connection: Connection[tuple[Any, ...]]) -> float:
+        """Let the server note that this host was there, and how far behind it is; the time that it noted."""
+        connection.execute("SELECT lcm.seen(%s)", (self._outbox.rows_behind(),))
+        return float(connection.execute(_SEEN).fetchall()[0][0])
+
+    def obeyed(self, since: State, until: int, kept: tuple[int, ...], seen: float) -> None:
+        """Note how far purges of others were followed, and what is kept of them."""
+        self._outbox.obeyed(since, until, kept, seen)
 
     def _hold_sessions(self, connection: Connection[tuple[Any, ...]]) -> None:
         """The fleet knows which sessions are held here as a whole."""

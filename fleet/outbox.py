@@ -40,8 +40,8 @@ class State:
     here they have changed places. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``:
     pushes that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges of others; ``kept``: messages of
     these that are held here; ``unswept``: the file is still to be written anew. ``server``: the identifier of the server whose
-    transactions these are. ``lacks_own``: the next pull looks also at conversations that only this role wrote, since the file
-    is new or an older one was put back.
+    transactions these are; ``seen``: when this host was there, by its clock. ``lacks_own``: the next pull looks also at
+    conversations that only this role wrote, since the file is new or an older one was put back.
     """
 
     file: str
@@ -56,6 +56,7 @@ class State:
     kept: tuple[int, ...] = ()
     unswept: bool = False
     server: int = 0
+    seen: float = 0.0
     lacks_own: bool = False
 
     @property
@@ -144,6 +145,20 @@ class Outbox:
         with self._db.transaction():
             if (state := self.state()) is not None:
                 self.keep(replace(state, **facts))
+
+    def obey_from(self, changed: int) -> None:
+        """The next look at purges begins before this transaction of the server; one that is under way does not count."""
+        with self._db.transaction():
+            if (state := self.state()) is not None:
+                self.keep(replace(state, obeyed=min(state.obeyed, changed) - 1))
+
+    def obeyed(self, since: State, until: int, kept: tuple[int, ...], seen: float) -> None:
+        """Purges were looked at from there on, up to a transaction of the server; these messages are kept."""
+        with self._db.transaction():
+            now = self.state()
+            self.change(
+                kept=kept, seen=seen, **({"obeyed": until} if now is not None and now.obeyed == since.obeyed else {})
+            )
 
     def join(self, file: str, block: int) -> State:
         """Begin to take notes, under a block of numbers that the server gave for this file."""

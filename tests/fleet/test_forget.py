@@ -553,3 +553,36 @@ def test_a_purge_that_was_cut_off_before_the_file_is_finished_by_the_next_pull(
     assert says(here(a))
     assert obey(a.member, a.member.access()) == 1
     assert not says(here(a) + on_server(fleet))
+
+
+def test_a_purge_while_another_process_of_the_host_fetches_it_reaches_the_file(
+    fleet: Fleet, host: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway has read the rows and not stored them yet; the terminal obeys meanwhile, and finds nothing to empty."""
+    a, b = host("a"), host("b")
+    purger(fleet, a)
+    a.take(chat().user(SECRET).says("noted").turns(2))
+    a.member.push()
+    b.take(chat().turns(1), "own")
+    b.member.push()
+    terminal, real = b.to(b.dsn).member, Puller._take
+    gateway = b.to(b.dsn).member
+
+    def meanwhile(self: Puller, *given: Any) -> Any:
+        with monkeypatch.context() as once:
+            once.setattr(Puller, "_take", real)
+            assert ask(a, f"purge matching '{SECRET}' apply").code == OK
+            for _ in range(2):
+                obey(terminal, b.runtime.access(None, Rights(), trusted=True))
+        return real(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Puller, "_take", meanwhile)
+        gateway.pull(30)
+    assert says(here(b))
+    for member in (gateway, terminal):
+        obey(member, b.runtime.access(None, Rights(), trusted=True))
+        member.pull(30)
+
+    assert not says(here(b))
+    assert b.member.verify().sound

@@ -109,6 +109,36 @@ class Postgres:
         self._process.wait(_WAIT_S)
         (self._data / "postmaster.pid").unlink(missing_ok=True)
 
+    def back_up(self) -> Path:
+        """A copy of the whole server as it is now, as its operator makes one."""
+        folder = self.folder / f"copy-{secrets.token_hex(3)}"
+        self._run("pg_basebackup", "-D", folder, "-d", self.admin, "--checkpoint=fast", "--no-sync")
+        return folder
+
+    def put_back(self, copy: Path) -> None:
+        """The server is lost; its copy takes its place."""
+        self.kill()
+        shutil.rmtree(self._data)
+        copy.rename(self._data)
+        self.start()
+
+    def dump(self, database: str) -> Path:
+        """A database and the server's roles, as its operator dumps them."""
+        folder = self.folder / f"dump-{secrets.token_hex(3)}"
+        self._run("pg_dump", "-Fd", "-f", folder, "-d", database)
+        self._run("pg_dumpall", "--roles-only", "-f", folder / "roles", "-d", self.admin)
+        return folder
+
+    def load(self, dump: Path) -> str:
+        """A dump of another server, in a database of its own; the superuser's connection string of it."""
+        into = self.database()
+        with psycopg.connect(self.admin, autocommit=True) as connection:
+            for line in (dump / "roles").read_text().splitlines():
+                if line.startswith(("CREATE ROLE lcm_", "ALTER ROLE lcm_", "GRANT lcm_")):
+                    connection.execute(line)
+        self._run("pg_restore", "-d", into, "--exit-on-error", dump)
+        return into
+
     def log(self) -> str:
         """What the server wrote."""
         return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
