@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import shlex
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -264,6 +265,19 @@ def pager() -> tuple[tuple[str, ...], dict[str, str]]:
 def current_session_id() -> str:
     """The session of the agent that was built last in this process; right at a terminal, a guess in a gateway."""
     return os.environ.get("HERMES_SESSION_ID", "")
+
+
+#: Main modules of the programs that one person sits at, and of the one that many write to.
+_TERMINALS: Final = ("cli", "tui_gateway.server")
+_PROGRAMS: Final = (*_TERMINALS, "gateway.run")
+
+
+def at_terminal(loaded: Sequence[str] = ()) -> bool:
+    """Is this process a terminal's: does the person of this machine type here? Its program was loaded first.
+
+    A terminal loads parts of the gateway later, and a gateway parts of the terminal. ``loaded``: instead of what is loaded here.
+    """
+    return next((name for name in loaded or [*sys.modules] if name in _PROGRAMS), "") in _TERMINALS
 
 
 def tiktoken_cache() -> Path | None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -96,8 +97,10 @@ def answer(raw_args: str = "") -> str:
 def _asked() -> Access | None:
     """The archive with the rights of the person who types here; None where that is not known."""
     from ..command import chat, operator_access
-    from ..runtime import PROCESS
+    from ..host import facts
+    from ..runtime import PROCESS, evidence
     from ..search.scope import OWN_SESSION, Rights
+    from ..session import LOCAL
     from . import hooks
 
     if not hooks.asker_known():
@@ -106,7 +109,11 @@ def _asked() -> Access | None:
     runtime = engine.runtime if engine is not None else PROCESS.at()
     session = runtime.stored(engine.session_id) if engine is not None else chat(runtime, hooks.command_key())
     allowed = Rights(session.principal) if engine is None and session is not None else OWN_SESSION
-    return operator_access(runtime, session, engine, allowed)
+    access = operator_access(runtime, session, engine, allowed)
+    # Before the first message neither the host nor the archive has a row that says whose session it is.
+    unknown = session is None and (engine is None or evidence(engine, engine.session_id).row is None)
+    at_terminal = not hooks.command_key() and facts.at_terminal()
+    return replace(access, rights=Rights(LOCAL)) if unknown and at_terminal else access
 
 
 def _register_reference(ctx: Any) -> None:
@@ -127,7 +134,7 @@ def _register_reference(ctx: Any) -> None:
             access = _asked()
             if access is None or not query.strip():
                 return []
-            found = explain.search(access, query, limit=limit)["results"]
+            found = [each for each in explain.search(access, query, limit=limit)["results"] if not each["near"]]
             return [ContextCompletionItem(each["address"], each["snippet"][:80], each["when"]) for each in found]
 
         async def expand(self, target: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,81 @@ def test_a_reference_is_completed_from_words(tmp_path: Path) -> None:
             offered = host.complete(prefix="lcm", typed="rhubarb")
 
     assert "@lcm:msg_1" in offered
+
+
+#: This host's own module of onboarding names ``Path`` without importing it: only Python 3.14 starts its program as it is.
+_TUI = "import builtins, pathlib; builtins.Path = pathlib.Path; from tui_gateway.entry import main; main()"
+
+
+class Terminal:
+    """The program behind the host's terminal interface, spoken to as that interface does: JSON-RPC over stdio."""
+
+    def __init__(self, home: Home) -> None:
+        self._log, self._number = (home.path / "tui.log").open("w"), 0
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _TUI], env=home.environment(), cwd=home.path, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+        )  # fmt: skip
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """The result of a request; events in between are left alone."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._number += 1
+        request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if (said := json.loads(line)).get("id") == self._number:
+                return dict(said["result"])
+        raise AssertionError(Path(self._log.name).read_text()[-3000:])
+
+    def offered(self, word: str) -> list[str]:
+        """What is offered while this word is typed."""
+        return [each["text"] for each in self.ask("complete.path", word=word)["items"]]
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+        self._log.close()
+
+
+def test_the_terminal_program_offers_references_before_the_first_message(tmp_path: Path) -> None:
+    """That is when somebody wants to go on from an earlier conversation. ``@`` offers the prefix, words the messages."""
+    home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1")
+    world = Stored(home.path)
+    world.say(SECRET, "I see.", "Something else.")
+    world.close()
+    terminal = Terminal(home)
+    try:
+        terminal.ask("session.create", cols=80)
+        end = time.monotonic() + 60
+        while "@lcm:" not in terminal.offered("@"):  # the plugins are loaded with the agent, behind the answer
+            assert time.monotonic() < end
+            time.sleep(0.2)
+
+        assert terminal.offered("@lcm:rhubarb") == ["@lcm:msg_1"]
+        assert terminal.offered("@lcm:rhub") == ["@lcm:msg_1"]
+        assert terminal.offered('@lcm:"the rhubarb in the cel') == ["@lcm:msg_1"]
+        assert terminal.offered("@lcm:zebra") == []
+    finally:
+        terminal.close()
+
+
+def test_the_first_message_at_a_terminal_brings_what_it_refers_to(tmp_path: Path) -> None:
+    """Nothing of this session is stored yet."""
+    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        world = Stored(home.path)
+        world.say(SECRET, "I see.")
+        world.close()
+        with home.process() as host:
+            host.cli()
+            host.cli_say(text="Where is it? @lcm:msg_1")
+
+        assert SECRET in asked(model)
 
 
 def test_a_reference_typed_in_a_chat_brings_only_what_is_that_chat_s(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from worlds.gateway import ALICE, MALLORY, OWL, PIN, Agent, Gateway
 from worlds.process import Chat, chat
 
 from hermes_lcm.config import load
+from hermes_lcm.host import facts
 from hermes_lcm.plugin import registration
 from hermes_lcm.records import Flag, Scope
 
@@ -227,6 +228,51 @@ def test_a_command_of_a_chat_tells_and_changes_nothing_of_others(
     assert not [word for word in (PIN, OWL, "alice", "term ", "dm:1") if word in said]
     assert typed(world, monkeypatch, MALLORY, words) == said
     assert len(list(world.home.rglob("*.sqlite3"))) == 0
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["no-agent", "an-agent"])
+def test_the_person_at_a_terminal_finds_what_was_said_there_before_the_first_message(
+    world: Gateway, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    """Neither host nor archive has a row yet that says whose session it is; the chats' words stay theirs."""
+    monkeypatch.setattr(world.hooks.PROCESS, "engines", type(world.hooks.PROCESS.engines)())
+    made = Agent(world, "fresh", "cli") if begun else None
+    monkeypatch.setattr("hermes_lcm.host.facts.at_terminal", lambda: True)
+    said = registration.answer("search PIN secret terminal")
+    monkeypatch.setattr("hermes_lcm.host.facts.at_terminal", lambda: False)
+    elsewhere = registration.answer("search PIN secret terminal")
+    del made
+
+    assert OWL in said
+    assert PIN not in said
+    assert OWL not in elsewhere
+
+
+def test_a_resumed_session_of_a_chat_is_nothing_new_at_a_terminal(
+    world: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host's row of it says whose it is, though nothing of it is stored here."""
+    monkeypatch.setattr(world.hooks.PROCESS, "engines", type(world.hooks.PROCESS.engines)())
+    world.row("theirs", "telegram", MALLORY)
+    made = Agent(world, "theirs", "cli")
+    monkeypatch.setattr("hermes_lcm.host.facts.at_terminal", lambda: True)
+    said = registration.answer("search PIN secret terminal")
+    del made
+
+    assert OWL not in said
+    assert PIN not in said
+
+
+@pytest.mark.parametrize(
+    ("loaded", "terminal"),
+    [
+        (["os", "cli", "gateway.run"], True), (["tui_gateway.server", "gateway.run"], True),
+        (["gateway.run", "cli"], False), (["os"], False),
+    ],
+)  # fmt: skip
+def test_a_program_is_told_by_what_it_loaded_first(loaded: list[str], terminal: bool) -> None:
+    """A terminal loads parts of the gateway later, and the other way round."""
+    assert facts.at_terminal(loaded) is terminal
 
 
 def test_a_command_whose_chat_is_not_known_is_refused(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
