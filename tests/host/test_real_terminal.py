@@ -57,6 +57,26 @@ def test_a_session_in_a_terminal(tmp_path: Path) -> None:
         assert_valid(request)
 
 
+def test_a_compaction_without_result_says_why_at_the_terminal(tmp_path: Path) -> None:
+    """Asked for twice with nothing to fold: one line of ours, the first time."""
+    with ModelServer(Turns(lambda turn: [Reply(f"Done with turn {turn}.")]), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with terminal(home) as screen:
+            screen.wait_for(PROMPT)
+            for turn in range(3):
+                screen.say(f"Hello {turn}.", rf"Done with turn {turn}\.")
+            screen.say(
+                "/compress",
+                r"Did not fold old messages: only the newest messages are left, and they stay as they are\.",
+            )
+            screen.say("/compress", r"(?is)no changes|nothing|unchanged|messages")
+            screen.say("Thank you.", r"Done with turn 3\.")
+            seen = " ".join(screen.seen.split())
+            screen.leave()
+
+    assert seen.count("Did not fold old messages") == 1
+
+
 def sessions_of(home: Home) -> list[str]:
     """The host's sessions, oldest first."""
     return [row[0] for row in home.query("SELECT id FROM sessions ORDER BY started_at, id")]
