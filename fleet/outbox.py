@@ -23,6 +23,8 @@ from ..storage.meta import COUNT_REMOVED, Meta
 from ..storage.standby import give_numbers
 
 BLOCK: Final = 100_000_000
+#: So many blocks of its own a database remembers; which rows are its own is asked of new ones only.
+REMEMBERED: Final = 1_000
 #: Kinds of rows whose numbers are the fleet's, with their tables' keys.
 NUMBERED: Final = {"messages": "store_id", "nodes": "node_id", "assemblies": "assembly_id"}
 _STATE: Final = "fleet"
@@ -35,13 +37,13 @@ _NOTE: Final = "INSERT INTO fleet_outbox(kind, id, fresh) VALUES (?, ?, 0)"
 class State:
     """State of a database as a part of the fleet.
 
-    ``blocks``: its own, oldest first. ``before``: of each table, the last number before it joined. ``filled``: up to which number
-    such rows were noted. ``moved``: of each table, ranges of numbers here, and by how much the fleet's are greater; there and
-    here they have changed places. ``pulled``: the server's transaction up to which changes of others were looked at. ``mark``:
-    pushes that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges of others; ``kept``: messages of
-    these that are held here; ``unswept``: the file is still to be written anew. ``server``: the identifier of the server whose
-    transactions these are; ``seen``: when this host was there, by its clock. ``lacks_own``: the next pull looks also at
-    conversations that only this role wrote, since the file is new or an older one was put back.
+    ``blocks``: the newest of its own. ``before``: of each table, the last number before it joined. ``filled``: up to
+    which number such rows were noted. ``moved``: of each table, ranges of numbers here, and by how much the fleet's are greater;
+    there and here they have changed places. ``pulled``: the server's transaction up to which changes of others were looked at.
+    ``mark``: pushes that the server has confirmed to ``role``. ``obeyed``: like ``pulled``, for purges of others; ``kept``:
+    messages of these that are held here; ``unswept``: the file is still to be written anew. ``server``: the identifier of the
+    server whose transactions these are; ``seen``: when this host was there, by its clock. ``lacks_own``: the next pull looks
+    also at conversations that only this role wrote, since the file is new or an older one was put back.
     """
 
     file: str
@@ -193,9 +195,14 @@ class Outbox:
                 by = (block - taken.first // BLOCK) * BLOCK
                 moved = {**moved, taken.kind: (*moved[taken.kind], (taken.first, taken.last, by))}
             self._number(block, taken.last % BLOCK if taken is not None else 0)
-            blocks = (*now.blocks, block)
+            blocks = (*self._remembered(now.blocks), block)
             self.change(blocks=blocks, moved=moved)
         return replace(state, blocks=blocks, moved=moved)
+
+    def _remembered(self, blocks: tuple[int, ...]) -> tuple[int, ...]:
+        """The newest blocks, and those of rows that still wait: two hosts that fetch from each other take one each time."""
+        waiting = {first // BLOCK for kind in NUMBERED for first, _ in self.waiting(kind)}
+        return (*(each for each in blocks[:-REMEMBERED] if each in waiting), *blocks[-REMEMBERED:])
 
     def recount(self) -> None:
         """Rows of other blocks came: how many addresses have no row is counted anew."""

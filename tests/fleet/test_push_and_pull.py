@@ -12,6 +12,7 @@ from worlds.postgres import Postgres
 from worlds.process import Chat, chat, reload
 
 from hermes_lcm.errors import FleetError, FleetUnavailable
+from hermes_lcm.fleet import outbox
 from hermes_lcm.fleet.outbox import Outbox
 from hermes_lcm.fleet.pull import Puller
 from hermes_lcm.records import Flag
@@ -323,6 +324,31 @@ def test_an_older_file_that_was_put_back_takes_nobodys_numbers(host: Hosts, tmp_
 
     assert out.conflicts == []
     assert len(a.sql("SELECT id FROM lcm.messages")) == 9
+
+
+def test_hosts_that_fetch_from_each_other_for_long_remember_few_blocks(
+    host: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each fetch of newer rows takes a block; rows that wait in an older one are sent all the same."""
+    monkeypatch.setattr(outbox, "REMEMBERED", 3)
+    a, b = host("a"), host("b")
+    at_a, at_b = chat(), chat()
+    for n in range(8):
+        at_a, at_b = at_a.user(f"a {n}").says("yes"), at_b.user(f"b {n}").says("yes")
+        a.take(at_a, "on a")
+        b.take(at_b, "on b")
+        if n % 2:
+            b.member.push()
+        a.member.push()
+        b.member.pull(30)
+        a.member.pull(30)
+    for one in (b, a):
+        one.member.push()
+        one.member.pull(30)
+
+    assert [len(Outbox(one.db).state().blocks) for one in (a, b)] == [4, 4]
+    assert a.counts()["messages"] == b.counts()["messages"] == 32
+    assert all(one.member.verify().sound for one in (a, b))
 
 
 def test_only_messages_whose_number_is_taken_are_named_as_conflicts(host: Hosts) -> None:
