@@ -50,9 +50,9 @@ class Numbers:
         out = []
         for kind in NUMBERED:
             for first, last in self._outbox.waiting(kind):
-                block = first // BLOCK
-                if block in state.blocks and (clash := self._first_other(state, kind, first, last)) is not None:
-                    out.append(Taken(kind, clash, max(last, self._greatest(kind, block))))
+                clash = self._first_other(state, kind, first, last)
+                if clash is not None:
+                    out.append(Taken(kind, clash, max(last, self._greatest(kind, first // BLOCK))))
         return out
 
     def shared(self) -> dict[str, Range]:

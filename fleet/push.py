@@ -23,7 +23,7 @@ from ..storage.packing import pack
 from ..text.content import encode
 from .covered import GONE, without_words
 from .objects import is_elsewhere, objects_of
-from .outbox import BLOCK, Entry, Outbox, State
+from .outbox import BLOCK, NUMBERED, Entry, Outbox, State
 from .server import refuses
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ class Pusher:
         self._after = 0  # the last entry that was looked at; those of refused conversations stay
         self._objects = objects_of(deps.config.fleet_objects)
         self._json_texts: dict[int, bytes] = {}
+        self._came = set[tuple[str, int]]()
         self.out = Pushed()
 
     def step(self) -> bool:
@@ -151,6 +152,7 @@ class Pusher:
         entries = self._outbox.oldest_entries(_BATCH, self._after)
         if not entries:
             return self._outbox.fill(_BATCH)
+        self._came = self._came_from_there(entries)
         rows, entries = self._within_chars(entries)
         self._json_texts = {row.store_id: self._stored_json(row) for row in rows}
         while True:
@@ -188,8 +190,18 @@ class Pusher:
 
     def _is_news(self, entry: Entry) -> bool:
         """Is it news for the server, and no row that came from there and has not changed since?"""
-        number = self._state.to_fleet(entry.kind, entry.id) if entry.kind in self._state.before else entry.id
-        return not entry.fresh or self._state.is_own(number)
+        return (entry.kind, entry.id) not in self._came
+
+    def _came_from_there(self, entries: Sequence[Entry]) -> set[tuple[str, int]]:
+        """New rows under numbers of other hosts that the server has; a stand-in gives numbers that no server gave."""
+        out = set[tuple[str, int]]()
+        for kind in NUMBERED:
+            new = [each.id for each in entries if each.fresh and each.kind == kind]
+            others = {n: each for each in new if not self._state.is_own(n := self._state.to_fleet(kind, each))}
+            if others:
+                rows = self._server.execute(f"SELECT id FROM lcm.{kind} WHERE id = ANY(%s)", (list(others),)).fetchall()
+                out |= {(kind, others[row[0]]) for row in rows}
+        return out
 
     def _read(self, sql: str, numbers: Iterable[int]) -> list[tuple[Any, ...]]:
         wanted = padded(sorted(set(numbers)))

@@ -16,6 +16,7 @@ from hermes_lcm.fleet import outbox
 from hermes_lcm.fleet.outbox import Outbox
 from hermes_lcm.fleet.pull import Puller
 from hermes_lcm.records import Flag
+from hermes_lcm.storage import standby
 
 Hosts = Callable[..., Host]
 
@@ -349,6 +350,21 @@ def test_hosts_that_fetch_from_each_other_for_long_remember_few_blocks(
     assert [len(Outbox(one.db).state().blocks) for one in (a, b)] == [4, 4]
     assert a.counts()["messages"] == b.counts()["messages"] == 32
     assert all(one.member.verify().sound for one in (a, b))
+
+
+def test_messages_under_numbers_that_no_server_gave_are_pushed(fleet: Fleet, host: Hosts) -> None:
+    """A stand-in of a file that could not be read gave them."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(2))
+    a.member.push()
+    standby.give_numbers(a.db, 1_795_000_000)
+    live = chat().turns(2).user("in the stand-in").says("yes")
+    a.take(live)
+    a.member.push()
+    b.member.pull(30)
+
+    assert fleet.count("messages") == len(live) == b.counts()["messages"]
+    assert a.member.verify().sound
 
 
 def test_only_messages_whose_number_is_taken_are_named_as_conflicts(host: Hosts) -> None:
