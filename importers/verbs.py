@@ -314,7 +314,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "export",
         _export,
-        "write one conversation or all to files; at a terminal, -o FILE names the file, and -o - prints it",
+        "write one conversation or all to files; at a terminal, -o names the file (of all: the folder), and -o - prints it",
         "[<session>|all] [jsonl|markdown]",
         quotes=True,
         example="all markdown",

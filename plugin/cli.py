@@ -13,7 +13,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -128,12 +130,12 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     """Answer on stdout; the exit code."""
     runtime = runtime or PROCESS.at()
     verb, words, session, quotes = None, Words(), None, False
-    far = Reached()
+    far, stops = Reached(), list[int]()
     try:
         verb, words = _chosen(args)
         quotes = verb.quotes
         runtime.db.reads_when_full = True
-        with _progress(far, quiet=args.json) as progress:
+        with _ctrl_c(stops), _progress(far, quiet=args.json) as progress:
             session = _session(runtime, args.session, verb)
             deps = replace(operator_access(runtime, session, None), trusted=True)
             said = replace(words, progress=progress, session=args.session or "")
@@ -143,7 +145,8 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
     except UNREADABLE as exc:
         answer, quotes = refused(unreadable(runtime.db, exc)), False
     except (LcmError, OSError) as exc:
-        answer, quotes = refused(exc), False  # an error is ours, whatever the verb quotes
+        answer = _stopped(verb, words, far.suffix()) if stops else refused(exc)
+        quotes = False  # an error is ours, whatever the verb quotes
     spoken = at_terminal(answer, args.session or (session.session_id if session else None))
     answer = replace(answer, foot=spoken.foot) if quotes else spoken
     try:
@@ -195,6 +198,25 @@ def browse(deps: Access, *, watched: bool) -> None:
     from ..terminal import app, shelf
 
     app.Browser(shelf.Shelf(deps)).run()
+
+
+@contextmanager
+def _ctrl_c(stops: list[int]) -> Iterator[None]:
+    """Note each Ctrl-C. One that is raised in a function which SQLite calls comes back as an error of the database."""
+
+    def stop(number: int, _frame: object) -> None:
+        stops.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if ours:  # where it is ignored it stays so, and signals are the main thread's
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
 
 
 def _stopped(verb: Verb | None, words: Words, far: str) -> Answer:

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import sqlite3
 import sys
 import threading
@@ -22,6 +23,7 @@ from hermes_lcm.command import VERBS
 from hermes_lcm.config import load
 from hermes_lcm.plugin import cli
 from hermes_lcm.runtime import Process, Runtime
+from hermes_lcm.storage import seals
 
 #: What is typed behind a verb that needs something.
 BEHIND = {
@@ -217,6 +219,23 @@ def test_ctrl_c_ends_with_words(verb: str, source: Path, tmp_path: Path, monkeyp
     assert (code, bool(re.search(r"^Stopped( while .+)?\.", said, re.MULTILINE))) == (130, True), said
     assert "Traceback" not in said
     assert [path.name for path in home.rglob(".*lcm*")] == []
+
+
+def test_ctrl_c_inside_a_function_that_sqlite_calls_ends_with_words(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal is raised where the next Python function begins: SQLite then says that its function raised something."""
+    home = Path(shutil.copytree(source, tmp_path / "home"))
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text('{"role": "user", "content": "hello"}\n', encoding="utf-8")
+    monkeypatch.setattr(seals.Sealer, "_row", lambda *_: signal.raise_signal(signal.SIGINT))
+    before = signal.getsignal(signal.SIGINT)
+    code, said = typed(home, ["import", str(talk), "--apply"], terminal=True)
+
+    assert (code, bool(re.search(r"^Stopped( while .+)?\.", said, re.MULTILINE))) == (130, True), said
+    assert "What was finished is kept" in said
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_ctrl_c_while_a_long_answer_is_printed_is_no_traceback(
