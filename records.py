@@ -18,6 +18,8 @@ ARCHIVE_RUNG = "archive"
 PURGED_RUNG = "purged"
 #: Who wrote the words of such a node: in its checks.
 ARCHIVED_WORDS = "the agent's"
+#: The same, where a purge took what they stood for.
+PURGED_WORDS = "what a purge left"
 #: The role of a stored record of ours that no prompt explains: the host shows it as the user's, who never said it.
 CONTEXT_ROLE = "record"
 #: The rung of an extract that the user chose instead of a model's words: no stand-in that waits to be replaced.

@@ -39,8 +39,8 @@ WITH RECURSIVE above(node_id) AS (
 """
 _LOCK: Final = "SELECT FROM lcm.conversations WHERE nonce = ANY(%s) ORDER BY conversation FOR SHARE"
 _PURGED: Final = """
-SELECT DISTINCT t.id FROM unnest(%s::text[], %s::bigint[]) AS t(nonce, id) JOIN lcm.conversations c USING(nonce)
-  JOIN lcm.purges p ON p.conversation = c.conversation AND t.id = ANY(p.ids)
+SELECT DISTINCT t.id FROM lcm.conversations c JOIN lcm.purges p USING(conversation) CROSS JOIN LATERAL unnest(p.ids) AS gone(id)
+  JOIN unnest(%s::text[], %s::bigint[]) AS t(nonce, id) ON t.nonce = c.nonce AND t.id = gone.id
 """
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest, FleetError, FleetUnavailable
 from ..ops.forget import holds
-from ..records import PURGED_RUNG
+from ..records import PURGED_RUNG, PURGED_WORDS
 from ..session import is_alone
 from ..storage.connection import Database
 from ..storage.meta import Health, Meta
@@ -41,6 +41,8 @@ _REFUSED: Final = "fleet refused"
 _NOT_TAKEN: Final = "fleet not taken"  # in ``meta``, too: conversations, and why
 _SESSIONS_HELD: Final = "fleet held"  # in ``meta``: those that the server knows of
 _SAMPLE: Final = 2_000
+#: What a purge left of a summary: each host makes one of its own of what remains.
+_REMADE: Final = f"rung = '{PURGED_RUNG}' OR checks LIKE '%\"{PURGED_WORDS}\"%'"
 #: Messages that a search on the server names, and conversations that one search here fetches.
 _CANDIDATES, _CONVERSATIONS = 200, 5
 _LEASE_WAIT_S, _ALONE_S = 1.0, 30.0
@@ -311,9 +313,10 @@ class Member:
         with self.joined() as (connection, state):
             for kind, key in NUMBERED.items():
                 digest = {"messages": "digest", "nodes": "fingerprint", "assemblies": "digest"}[kind]
-                if kind == "nodes":  # each host makes one of its own of what remains
+                mine = f"CASE WHEN {_REMADE} THEN NULL ELSE {digest} END" if kind == "nodes" else digest
+                sql = f"SELECT {key}, {mine} FROM {kind} WHERE {key} > ? ORDER BY {key} LIMIT {_SAMPLE}"
+                if kind == "nodes":
                     digest = f"CASE rung WHEN '{PURGED_RUNG}' THEN NULL ELSE {digest} END"
-                sql = f"SELECT {key}, {digest} FROM {kind} WHERE {key} > ? ORDER BY {key} LIMIT {_SAMPLE}"
                 last = -1
                 while rows := deps.db.query(sql, (last,)):
                     last = rows[-1][0]
@@ -327,7 +330,7 @@ class Member:
                     if not out.waiting:
                         self._outbox.note(kind, [state.to_here(kind, number) for number in missing])
                     out.different += [
-                        f"{kind} {number}" for number, mine in here.items() if number in there and there[number] != mine
+                        f"{kind} {number}" for number, said in here.items() if number in there and there[number] != said
                     ]
             owners = dict(deps.db.query("SELECT nonce, principal FROM conversations"))
             for nonce, name in connection.execute(_OWNERS, (list(owners),)).fetchall():

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ..records import Flag, Row
+from ..records import ARCHIVE_RUNG, PURGED_RUNG, PURGED_WORDS, Flag, Row
 from ..search.documents import index_text, searchable, stored_index_row
 from ..search.query import stems
 from ..session import alone, is_alone
@@ -360,6 +360,7 @@ class Pusher:
         for node_id, store_id, child_id in self._read(_SOURCES, (row[0] for row in rows)):
             number = self._number("messages", store_id) if child_id is None else self._number("nodes", child_id)
             below.setdefault(node_id, []).append(number or 0)
+        rows = [(*row[:10], PURGED_RUNG, "{}", *row[12:]) if _is_emptied_archive(row) else row for row in rows]
         out = [
             (
                 *self._place(row),
@@ -420,6 +421,11 @@ def _without_settled(table: str) -> str:
     settled = _SETTLED.get(table)
     there = f"SELECT FROM lcm.{table} s WHERE s.conversation = t.conversation AND s.id = t.id AND ({settled})"
     return f"WHERE NOT EXISTS ({there})" if settled else ""
+
+
+def _is_emptied_archive(node: Sequence[Any]) -> bool:
+    """Does it stand for an archive, in words that a purge left here? There it is a summary like others that were emptied."""
+    return bool(node[10] == ARCHIVE_RUNG and f'"{PURGED_WORDS}"' in node[11])
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, Node
+from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, PURGED_WORDS, Node
 from ..text import markup, tokens
 
 _HEAD = """\
@@ -86,16 +86,15 @@ def prefix_tokens(nodes: Sequence[Node]) -> int:
     return tokens.count(_HEAD) + sum(node.tokens + _FRAME_TOKENS for node in nodes)
 
 
+_WORDS = {ARCHIVED_WORDS: "written by you, not verified", PURGED_WORDS: "what a purge left of it, not verified"}
+
+
 def _block(node: Node, nonce: str, short: bool) -> str:
     span = f"msg_{node.first_store_id}..msg_{node.last_store_id}"
     times = f"{stamp(node.earliest_at)} to {stamp(node.latest_at)}"
     mark = ' provisional="an extract, not yet summarised"' if node.quality == "provisional" else ""
     if node.rung == ARCHIVE_RUNG:
-        words = (
-            "written by you, not verified"
-            if node.facts.get("words") == ARCHIVED_WORDS
-            else "the beginning of the first message"
-        )
+        words = _WORDS.get(str(node.facts.get("words")), "the beginning of the first message")
         mark = f' archived="by you, with lcm_archive" summary="{words}"'
     facts = f'depth="{node.depth}" messages="{node.message_count}" range="{span}" time="{times}"'
     lead = ""

@@ -21,7 +21,18 @@ from ...compaction.sources import source_lines
 from ...errors import BadRequest, StoreBusy, StoreError
 from ...llm.extract import digest
 from ...llm.source import Source
-from ...records import ARCHIVE_RUNG, PURGED_RUNG, Flag, Message, Node, Row, SourceLine, Stored, SummaryTask
+from ...records import (
+    ARCHIVE_RUNG,
+    PURGED_RUNG,
+    PURGED_WORDS,
+    Flag,
+    Message,
+    Node,
+    Row,
+    SourceLine,
+    Stored,
+    SummaryTask,
+)
 from ...search.documents import STORE_ID_SQL
 from ...storage import disk, files
 from ...storage.files import Progress, silent
@@ -455,7 +466,10 @@ def _extract(node: Node, lines: tuple[SourceLine, ...]) -> Node:
     text = made.text or _GONE.format(node.node_id)
     if node.rung == ARCHIVE_RUNG:  # its first line says that it stands for an archive
         first = node.text.partition("\n")[0]
-        return replace(node, text=f"{first}\n{text}", tokens=tokens.count(text) + tokens.count(first))
+        size = tokens.count(text) + tokens.count(first)
+        return replace(
+            node, text=f"{first}\n{text}", tokens=size, checks=json.dumps({**node.facts, "words": PURGED_WORDS})
+        )
     hint = made.hint if made.text else ""
     quality = "provisional" if lines else "verbatim"
     return replace(

@@ -202,3 +202,53 @@ def test_summaries_that_a_policy_left_go_with_a_purge_of_another_host(
 
     for each in (on_server(fleet), here(a), here(b), here(c)):
         assert not says(each)
+
+
+def archive_node(host: Host) -> None:
+    """An archive that a compaction took over: a node whose words are the agent's."""
+    home, ids = host.session("s").conversation_id, (number(host), number(host) + 1)
+    text = f"Archived as mem://s/1:\n{SECRET}"
+    host.dag.add(
+        NewNode(home, 0, "verified", text, "", 9, 9, ids, fingerprint(0, ids, variant="archive"), "m", "archive", "{}"),
+        now=9.0,
+    )
+
+
+@pytest.mark.parametrize("unaware", [False, True])
+def test_an_archive_in_a_summarys_place_goes_with_a_purge(
+    fleet: Fleet, three: tuple[Host, Host, Host], unaware: bool
+) -> None:
+    """From server and hosts; and a comparison finds nothing amiss."""
+    a, b, c = three
+    archive_node(b)
+    if not unaware:
+        for each in (b, a, c):
+            ask(each, "fleet push")
+            ask(each, "fleet pull")
+    done = ask(a, f"purge matching '{SECRET}' apply")
+    for each in (b, c, a) * 3:
+        ask(each, "fleet push")
+        ask(each, "fleet pull")
+
+    assert done.code == OK, done.text
+    for each in (on_server(fleet), here(a), here(b), here(c)):
+        assert not says(each)
+    for host in three:
+        assert host.member.verify().sound
+        assert len(host.nodes()) == 1
+
+
+def test_an_archive_in_a_summarys_place_leaves_the_server_with_a_policy(
+    fleet: Fleet, three: tuple[Host, Host, Host]
+) -> None:
+    """It is of this host, as other summaries are."""
+    a, b, _ = three
+    archive_node(a)
+    a.member.push()
+    purge.empty(a.runtime.access(None, Rights(), trusted=True), [number(a)])
+    a.member.push()
+
+    assert not says(on_server(fleet))
+    assert not says(here(a))
+    assert a.member.verify().sound
+    assert says(here(b))

@@ -23,7 +23,7 @@ def says(texts: list[str]) -> bool:
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("done", [False, True])
-@pytest.mark.parametrize("at", range(1, 70, 3))
+@pytest.mark.parametrize("at", range(1, 53, 3))
 def test_a_purge_that_is_cut_off_at_any_statement_ends_with_the_next(
     fleet: Fleet, host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch, at: int, done: bool, killed: bool
 ) -> None:
@@ -50,8 +50,7 @@ def test_a_purge_that_is_cut_off_at_any_statement_ends_with_the_next(
     with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
         patch.setattr(psycopg.Connection, "execute", breaking)
         ask(a, f"purge matching '{SECRET}' apply")
-    if count < at:
-        pytest.skip("it has no more statements")
+    assert count >= at
     a = a.restart()
     last = ask(a, f"purge matching '{SECRET}' apply")
     for each in (b, a, b):

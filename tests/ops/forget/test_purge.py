@@ -15,10 +15,12 @@ from worlds.process import World as Live
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import FOUND, OK, REFUSED
+from hermes_lcm.dag import fingerprint
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.ops.forget.elsewhere import Selection
-from hermes_lcm.records import Flag
+from hermes_lcm.prompt.context_message import context_text
+from hermes_lcm.records import ARCHIVE_RUNG, Flag, NewNode
 from hermes_lcm.storage import files
 from hermes_lcm.storage.meta import Meta
 
@@ -480,3 +482,25 @@ def test_a_purge_erases_no_file_that_the_database_names_elsewhere(world):
 
     assert [path.read_text(encoding="utf-8") for path in precious] == ["keep me"] * 2
     assert holds(world.home, SECRET) == []
+
+
+def test_an_archive_in_a_summarys_place_is_no_longer_called_the_agents_words(world):
+    """What is left of it was written by nobody."""
+    facts = {"rung": ARCHIVE_RUNG, "checks": '{"archive": "mem://s1/x", "words": "the agent\'s"}', "model": ""}
+    head = "[[memory archived handle=mem://s1/x range=1..2 messages=2 chars=10 tokens=3]]"
+    text = f"{head}\nSummary: {SECRET}\nPreview: {SECRET}"
+    made = world.runtime.dag.add(
+        NewNode(
+            1, 0, "provisional", text, "", 9, 9, (3, 4, 5), fingerprint(0, (3, 4, 5), variant="archive:x"), **facts
+        ),
+        now=1.0,
+    )
+    before = context_text("n", 1, [made], [], 9_000)
+    ask(world, f"purge matching '{SECRET}' apply")
+    after = context_text("n", 1, world.runtime.dag.nodes([made.node_id]), [], 9_000)
+
+    assert "written by you" in before
+    assert "written by you" not in after
+    assert "what a purge left" in after
+    assert head in after
+    assert SECRET not in after
