@@ -54,7 +54,7 @@ class StoreBusy(StoreError):
 class StoreReadOnly(StoreError):
     """The database file or its folder cannot be written."""
 
-    remedy = "make the file and its folder writable for this user; a file system that is mounted read-only, mount for writing"
+    remedy = "make the file and its folder writable for this user; if the file system is mounted read-only, mount it for writing"
 
 
 class StoreFull(StoreError):

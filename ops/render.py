@@ -185,7 +185,8 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("last exam", exam_line(data["exam"])))
     suggestion = data["preset_suggestion"]
     if suggestion["preset"]:
-        rows.append(("preset suggestion", f"{suggestion['preset']} ({suggestion['match']}); /lcm preset suggest"))
+        why = "fits the model" if suggestion["match"] == "model" else "fits the context window"
+        rows.append(("preset suggestion", f"{suggestion['preset']} ({why}); /lcm preset suggest"))
     return rows
 
 

@@ -33,6 +33,10 @@ WORKER = "background worker"
 _FULL, _TIGHT = 0.97, 0.9
 
 
+#: What a problem means, by whether it is an error.
+_MEANT = {True: "something went wrong, and the turn went on", False: "it was noticed in a turn, which went on"}
+
+
 def problems(deps: Access, _deep: bool) -> Finding:
     """Are there problems that are not solved yet?"""
     found = [each for each in remembered(deps) if not each.topic.startswith(("setting ", "sensitive pattern "))]
@@ -44,7 +48,7 @@ def problems(deps: Access, _deep: bool) -> Finding:
     often = f" ({counted(first.count, 'time')})" if first.count > 1 else ""
     return kind(
         f"{first.topic}: {first.message}{often}{more}",
-        meaning="something went wrong and the turn went on; this line stays until it is solved",
+        meaning=f"{_MEANT[kind is fail]}; this line stays until it is solved",
         remedy=first.remedy or "see the log of Hermes for the first occurrence",
         problems=[
             {"topic": each.topic, "count": each.count, "message": each.message, "remedy": each.remedy} for each in found
