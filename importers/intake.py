@@ -11,7 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby, takewhile
+from itertools import groupby
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Overtaken
@@ -297,13 +298,7 @@ class Intake:
         lists: dict[int, list[int] | None] = {}
         if alone or there.isdisjoint(mark[:2] for mark in mine.values()):
             lists = self._lists(session, scan, rows, came, shown)
-        at = {scan.keys[n]: k for k, n in enumerate(rows)}
-        behind = self._resumed()
-        resumed = {
-            n: [at[key] for key in behind.get(head.store_id, ()) if key in at]
-            for n, head in enumerate(shown)
-            if alone and head.flags & Flag.IMPORTED
-        }
+        resumed = self._resumed_at({scan.keys[n]: k for k, n in enumerate(rows)}, shown) if alone else {}
         woven = interleave(list(mine.values()), marks, lists, resumed)
         verdict.gone = [shown[n].store_id for n in woven.gone if alone and not shown[n].flags & HIDDEN]
         verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
@@ -323,25 +318,51 @@ class Intake:
         Behind a record may stand older rows, which an older file took for those that the list should show.
         """
         at = {head.store_id: n for n, head in enumerate(shown)}
+        named = {(head.digest, head.stored_at): n for n, head in enumerate(shown)}
         out: dict[int, list[int] | None] = {0: self._listed(session, None, shown)}
         for record, prompt in scan.prompts.items():
             start, places = bisect_left(rows, record), self._listed(session, prompt, shown) if prompt else None
             for n in rows[start:] if places else ():
-                if not places or n not in came or at[came[n]] >= places[0]:
+                here = at.get(came.get(n, 0), named.get((scan.raw[n], scan.seen[n].at or 0.0), len(shown)))
+                if not places or here >= places[0]:
                     break
                 start, places = start + 1, places[1:]
             out[start] = places
         return out
 
+    def _resumed_at(self, there: Mapping[str, int], shown: Sequence[Stored]) -> dict[int, list[int]]:
+        """Which rows here a list began with behind a record that only the other store explains, and what it should show there.
+
+        Behind such a record, too, may stand older rows.
+        """
+        lists, out = self._resumed(), dict[int, list[int]]()
+        for record, head in enumerate(shown):
+            if head.store_id in lists:
+                behind = range(record + 1, len(shown))
+                start = next((n for n in behind if shown[n].seq > head.seq), len(shown))
+                places = [there[key] for key in lists[head.store_id] if key in there]
+                out[start] = places[start - record - 1 :]
+        return out
+
     def _listed(self, session: Session, prompt: Assembly | None, shown: Sequence[Stored]) -> list[int]:
         """Places of the rows here that a list with such a prompt should show.
 
-        Up to a row whose own place was not proven: what is missing in front of it may be what the list goes on with.
+        Up to a row whose own place was not proven: what is missing in front of it may be what the list goes on with. That came
+        behind a record which nothing here explains is such a row.
         """
-        at = {head.store_id: n for n, head in enumerate(shown) if not head.flags & Flag.IMPORTED}
-        places = [at[item.store_id] for item in self._transcripts.listed(session, prompt) if item.store_id in at]
+        at = {head.store_id: n for n, head in enumerate(shown)}
         tail = prompt.tail_ids if prompt is not None else ()
-        return list(takewhile(lambda n: not shown[n].flags & Flag.UNALIGNED or shown[n].store_id in tail, places))
+        out: list[int] = []
+        record = inf
+        for n in [at[item.store_id] for item in self._transcripts.listed(session, prompt) if item.store_id in at]:
+            head = shown[n]
+            if head.flags & Flag.IMPORTED:
+                record = head.seq
+            elif head.seq > record or (head.flags & Flag.UNALIGNED and head.store_id not in tail):
+                break
+            else:
+                out.append(n)
+        return out
 
     def _pinned(
         self, keys: Sequence[str], lives: Sequence[Live], expected: Sequence[Expected]

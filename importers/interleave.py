@@ -51,8 +51,6 @@ class Woven:
 
 
 Lists = Mapping[int, Sequence[int] | None]
-"""Rows there with which a list began: the first, and those behind a record. The rows here that each list should show, from its
-first message on; None where nobody knows."""
 
 
 class _Row(NamedTuple):
@@ -64,12 +62,13 @@ def interleave(
     here: Sequence[Mark],
     there: Sequence[Mark],
     lists: Lists = MappingProxyType({}),
-    resumed: Mapping[int, Sequence[int]] = MappingProxyType({}),
+    resumed: Lists = MappingProxyType({}),
 ) -> Woven:
     """Place the rows there between the rows here. Both are in their order; so is what comes out.
 
-    ``lists``: see there. ``resumed``: records here that no prompt explained, and the rows there that the lists behind them
-    should show.
+    ``lists``: rows there with which a list began, the first and those behind a record, and the rows here that each should show,
+    from its first message on; None where nobody knows. ``resumed``: the same of rows here, behind records that no prompt here
+    explains.
     """
     out = Woven()
     ours, others = _Record(here), _Record(there)
@@ -145,15 +144,15 @@ class _Record:
             self.at[n] = at
 
 
-def _anchored(here: _Record, there: _Record, lists: Lists, resumed: Mapping[int, Sequence[int]]) -> dict[int, int]:
+def _anchored(here: _Record, there: _Record, lists: Lists, resumed: Lists) -> dict[int, int]:
     """Rows there that are rows here; from now on both came at one moment, and what lies between them comes between."""
     copies = _in_order(_copies(here.rows, there.rows))
     times = {n: here.at[twin] for n, twin in copies.items()}
     for n, twin in _put_again(here, there, copies).items():
         copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
-    for n, twin in _listed(here, there, _in_order(copies), lists, later=not resumed).items():
+    for n, twin in _listed(here, there, _in_order(copies), lists).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
-    for n, twin in _resumed(here, there, _in_order(copies), resumed).items():
+    for twin, n in _listed(there, here, {mine: n for n, mine in _in_order(copies).items()}, resumed).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     for n, twin in _runs(here, there, _in_order(copies)).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
@@ -190,19 +189,17 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     return out
 
 
-def _listed(here: _Record, there: _Record, copies: Mapping[int, int], lists: Lists, *, later: bool) -> dict[int, int]:
+def _listed(here: _Record, there: _Record, copies: Mapping[int, int], lists: Lists) -> dict[int, int]:
     """Rows of lists that a record began with: around what it has copies of, in the places that each list should show.
 
-    Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later. ``later``: but
-    one that came here later, from a known place, may show what is there.
+    Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later, but what came
+    later may itself show what was there.
     """
     out: dict[int, int] = {}
     for pairs in _shown(copies, lists, len(here.rows), len(there.rows)):
         for n, twin in pairs:
             mine, theirs = here.rows[twin], there.rows[n]
-            said_twice = not (mine.shown or theirs.shown) or (
-                copies and mine.at > theirs.at and not (mine.shown and later)
-            )
+            said_twice = not mine.shown and (not theirs.shown or (copies and mine.at > theirs.at))
             if mine.digest != theirs.digest or said_twice:
                 break
             out[n] = twin
@@ -218,23 +215,6 @@ def _shown(copies: Mapping[int, int], lists: Lists, here: int, there: int) -> It
         for (before, low), (behind, high) in pairwise([(start - 1, -1), *known, (stop, here)]):
             places = range(bisect_right(listed, low), bisect_left(listed, high))
             yield [(n, listed[k]) for n, k in zip(range(before + 1, behind), places, strict=False)]
-
-
-def _resumed(
-    here: _Record, there: _Record, copies: Mapping[int, int], resumed: Mapping[int, Sequence[int]]
-) -> dict[int, int]:
-    """Rows of lists that came here while the rows they show were only there: stored in one go with that which they began with."""
-    out: dict[int, int] = {}
-    taken = set(copies.values())
-    for first, places in resumed.items():
-        left = iter([n for n in places if n not in copies and n not in out])
-        go = [n for n in range(first + 1, len(here.rows)) if here.rows[n].at == here.rows[first].at and n not in taken]
-        for twin in go:
-            n = next((n for n in left if there.rows[n].digest == here.rows[twin].digest), None)
-            if n is None:
-                break
-            out[n] = twin
-    return out
 
 
 def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int, int]:

@@ -68,9 +68,18 @@ def merge(deps: Access, other: Access, *, gathered: bool = False) -> Merged:
 
 def is_known(deps: Access, other: Access) -> bool:
     """Is every prompt whose record a list there began with here, or there as well? Otherwise another stand-in may bring it."""
-    rows = other.db.query("SELECT store_id FROM messages WHERE flags & ?", (Flag.IMPORTED,))
-    records = (row.text for row in other.store.legible([row[0] for row in rows])[0] if read_context(row.text))
-    return all(any(prompt_of(each, text) is not None for each in (deps, other)) for text in records)
+    return all(prompt_of(deps, text) is not None or prompt_of(other, text) is not None for text in _records(other))
+
+
+def explains(deps: Access, other: Access) -> bool:
+    """Does a prompt there explain a record here that nothing here explains?"""
+    return any(prompt_of(other, text) is not None for text in _records(deps) if prompt_of(deps, text) is None)
+
+
+def _records(deps: Access) -> list[str]:
+    """Records of prompts that are kept as text."""
+    rows = deps.db.query(f"SELECT store_id FROM messages WHERE flags & {Flag.IMPORTED}")
+    return [row.text for row in deps.store.legible([row[0] for row in rows])[0] if read_context(row.text)]
 
 
 class _Merge:

@@ -30,7 +30,7 @@ from ..storage.meta import Health
 from ..storage.upgrade import BACKUPS
 from .adopt import adopt_beside, exchange, is_earlier, parts_on
 from .ledger import Ledger, Source
-from .merge import KIND, Merged, is_known, merge
+from .merge import KIND, Merged, explains, is_known, merge
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -49,6 +49,7 @@ _NOT_MERGED: Final = (StoreError, ValueError, TypeError, KeyError, AttributeErro
 _OF_A_VALUE: Final = (UnicodeError, OverflowError)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 _OTHERS_S, _LOOK_S = 3.0, 0.02
+_FIRST, _NEXT, _WAITS = range(3)
 
 
 class Standby:
@@ -323,26 +324,33 @@ class Standby:
         )  # fmt: skip
 
     def _in_turn(self, left: Sequence[Path], *, last: bool) -> Iterator[Path]:
-        """Stand-ins, the oldest first; but one that begins with a prompt which is not here waits for that which may bring it.
+        """Stand-ins, the oldest first; but one that begins with a prompt which is not here waits for that which may bring it, and
+        one that brings the prompt of a record here comes before the others.
 
         ``last``: nothing else is to come, so those that nothing explains come at the end.
         """
         waiting = [*left]
         while waiting:
-            known = next(filter(self._is_known, waiting), None) if len(waiting) > 1 or not last else waiting[0]
-            if known is None and not last:
-                return
-            path = known or waiting[0]
+            path = waiting[0]
+            if len(waiting) > 1 or not last:
+                turns = {each: self._turn(each) for each in waiting}
+                path = min(waiting, key=lambda each: turns[each])
+                if turns[path] == _WAITS and not last:
+                    return
             waiting.remove(path)
             yield path
 
-    def _is_known(self, path: Path) -> bool:
-        """Does a stand-in go on from what is here? One that cannot be read waits for nothing."""
+    def _turn(self, path: Path) -> int:
+        """When is the turn of a stand-in? One that cannot be read waits for nothing."""
         there = Database(path)
         try:
-            return is_known(self._deps(), parts_on(self._deps(), there, ready=False))
+            deps = self._deps()
+            other = parts_on(deps, there, ready=False)
+            if not is_known(deps, other):
+                return _WAITS
+            return _FIRST if explains(deps, other) else _NEXT
         except _NOT_MERGED:
-            return True
+            return _NEXT
         finally:
             there.close()
 

@@ -82,13 +82,25 @@ class Shelf:
             asked = not self.thread or self.thread[-1]["role"] != "user"
             self.says_this(self.rng.choice(_WORDS if asked else (*_WORDS, *_LONG)))
 
-    def says_these(self, words: str) -> None:
-        """Words in turn, with a digit for each of the long ones."""
-        for word in words.split():
-            self.says_this(_LONG[int(word)] if word.isdigit() else word)
+    def goes(self, story: str) -> None:
+        """Words in turn, a digit for each of the long ones, ``...`` for a talk up to the next summary, and acts by their names.
+
+        ``exchanged``: for the last copy; ``older``: for the one before; ``merged``: the files that were left.
+        """
+        acts = {act.__name__: act for act in ACTS}
+        for word in story.split():
+            if word in ("exchanged", "older"):
+                exchanged(self, self.copies[-1 if word == "exchanged" else -2])
+            elif word in acts:
+                acts[word](self)
+            elif word == "merged":
+                self.merge_all()
+            elif word == "...":
+                self.says_much()
+            else:
+                self.says_this(_LONG[int(word)] if word.isdigit() else word)
 
     def says_much(self) -> None:
-        """Until there is a summary."""
         before = self.compactions
         while self.compactions == before:
             asked = not self.thread or self.thread[-1]["role"] != "user"
@@ -170,12 +182,12 @@ def killed(shelf: Shelf) -> None:
     shelf.use(file)
 
 
-def exchanged(shelf: Shelf) -> None:
+def exchanged(shelf: Shelf, copy: Path | None = None) -> None:
     """A copy of before takes the place of the file."""
     if shelf.copies:
         shelf.left.append(shelf.file)
         path = shelf.fresh()
-        shutil.copy(shelf.rng.choice(shelf.copies[-2:]), path)
+        shutil.copy(copy or shelf.rng.choice(shelf.copies[-2:]), path)
         shelf.use(path)
 
 
