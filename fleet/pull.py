@@ -110,6 +110,7 @@ class Puller:
             named = dict(reversed([(row[0], row[1]) for row in self._rows(_NAMED, keys)]))
             shown = [each for row in tables["archives"] for each in row[3]]
             tables["purged"] = self._server.execute(_PURGED, (keys, shown)).fetchall() if shown else []
+        self._leave_out_twins(tables)
         if not self._lacks(tables, keys):
             return
         greatest = max((row[1] for kind in NUMBERED for row in tables[kind]), default=0) // BLOCK
@@ -133,6 +134,29 @@ class Puller:
         self.out.conversations += 1
         self.out.messages += done.messages
         self.out.nodes += done.nodes
+
+    def _leave_out_twins(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
+        """Of a message that two copies of a file sent, each under its own number, keep the one that is here, or the first."""
+        same: dict[tuple[Any, ...], list[int]] = {}
+        for row in tables["messages"]:
+            same.setdefault((row[0], row[1] % BLOCK, row[8], row[12]), []).append(row[1])
+        twins = [numbers for numbers in same.values() if len(numbers) > 1]
+        if not twins:
+            return
+        to_here = self.state.to_here
+        here = self._deps.store.heads_of([to_here("messages", number) for numbers in twins for number in numbers])
+        kept: dict[int, int] = {}
+        for numbers in twins:
+            one = next((number for number in numbers if to_here("messages", number) in here), numbers[0])
+            kept.update((number, one) for number in numbers if number != one)
+        tables["messages"] = [
+            (*row[:15], kept.get(row[15], row[15]), row[16]) for row in tables["messages"] if row[1] not in kept
+        ]
+        for table, column in (("nodes", 14), ("assemblies", 4), ("archives", 3)):
+            tables[table] = [
+                row if table == "nodes" and row[2] else (*row[:column], _named(row[column], kept), *row[column + 1 :])
+                for row in tables[table]
+            ]
 
     def _take(self, chain: Sequence[tuple[Any, ...]], tables: dict[str, list[tuple[Any, ...]]]) -> Merged:
         objects = objects_of(self._deps.config.fleet_objects)
@@ -304,6 +328,10 @@ class Puller:
             if any(head.flags & Flag.FORGOTTEN == Flag.PURGED for head in heads.values()):
                 archive = replace(archive, summary=GONE, preview="")
             self._deps.archives.add(archive)
+
+
+def _named(numbers: Sequence[int], kept: dict[int, int]) -> list[int]:
+    return list(dict.fromkeys(kept.get(number, number) for number in numbers))
 
 
 def _numbered_by_place(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from worlds.fleet import Fleet, Host
 from worlds.process import chat
+
+from hermes_lcm.fleet.numbers import Numbers
 
 Hosts = Callable[..., Host]
 
@@ -191,6 +194,28 @@ def test_two_copies_of_which_the_second_sends_first(fleet: Fleet, host: Hosts) -
     b.member.push()
     a.take(chat().turns(3).user("on a"), "c")
     _settled(fleet, a, b, rows=7)
+
+
+def test_copies_that_sent_the_same_before_they_met(fleet: Fleet, host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both looked at the same moment, and the server has each message twice; no host does, nor does a third one."""
+    a, b, c = host("a"), host("b"), host("c")
+    live = chat().turns(60)
+    live = a.compact(live, "c")
+    old = _copy(a)
+    a = a.restart()
+    b = _put(b, old)
+    with monkeypatch.context() as patch:
+        patch.setattr(Numbers, "shared", lambda _: {})
+        a.member.push()
+        b.member.push()
+    b.take(live.user("on b").says("yes"), "c")
+    _rounds(a, b, c)
+
+    assert fleet.count("messages") == 242
+    assert [each.counts()["messages"] for each in (a, b, c)] == [122] * 3
+    assert [each.counts()["nodes"] for each in (a, b, c)] == [a.counts()["nodes"]] * 3
+    assert a.thread() == b.thread() == c.thread()
+    assert all(each.member.verify().sound for each in (a, b, c))
 
 
 def test_a_host_that_lost_its_file_gets_it_back(fleet: Fleet, host: Hosts) -> None:
