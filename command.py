@@ -44,7 +44,7 @@ from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
 from .ops.doctor import checks, repair
 from .ops.doctor import verbs as doctor
 from .ops.forget import verbs as forget
-from .ops.status import DAMAGES, UNREADABLE, status, unreadable
+from .ops.status import UNREADABLE, status, unreadable
 from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
@@ -72,9 +72,7 @@ _OF_WHAT_IS_STORED = frozenset((
 def _status(deps: Access, words: Words) -> Answer:
     wrong = _lost(deps) if deps.reads_all else None
     data = status(deps, deep=words.deep, wrong=wrong)
-    damaged = data["database"]["state"] == "failed" or any(
-        each["topic"].startswith(DAMAGES) for each in data["problems"]
-    )
+    damaged = data["database"]["state"] == "failed" or data["database"].get("damaged")
     return Answer(render.status_text(data), data, FOUND if damaged else OK)
 
 

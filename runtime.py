@@ -750,6 +750,7 @@ class Runtime:
                 "unaligned list",
                 f"a list of {session_id} had nothing in common with what was stored; everything was kept",
                 severity="warning",
+                remedy="nothing to do; if it goes on, another plugin or a wrapper rewrites the history before we see it",
             )
         elif transcript.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
             self.health.resolved("unaligned list")

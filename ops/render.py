@@ -236,6 +236,7 @@ def _tokens(said: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     database, store, dag = data["database"], data.get("store"), data.get("dag")
     state = {"empty": "no file yet", "earlier": "of the earlier plugin"}.get(database["state"], database["state"])
+    state = "damaged in part, see Problems" if database.get("damaged") else state
     rows = [("database", f"{database['path']} ({state})")]
     if store is not None and dag is not None:
         if "session_messages" in store:

@@ -114,7 +114,14 @@ def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None)
         except LcmError as exc:
             database.update(state="failed", **_said(exc))
     out["problems"] = problems(deps, database)
+    _mark(database, out["problems"])
     return out if deps.reads_all else _narrowed(deps, out)
+
+
+def _mark(database: dict[str, Any], found: Sequence[Mapping[str, Any]]) -> None:
+    """Note on a database that answers, and that is damaged all the same."""
+    if database["state"] == "ready" and any(each["topic"].startswith(DAMAGES) for each in found):
+        database["damaged"] = True
 
 
 def _narrowed(deps: Access, out: dict[str, Any]) -> dict[str, Any]:

@@ -641,3 +641,15 @@ def test_no_turn_waits_for_what_a_verb_reads(tmp_path: Path, monkeypatch: pytest
         answer(words, deps)
 
     assert (len(reads) > 10, shared["rows"]) == (True, 0)
+
+
+def test_status_calls_no_file_ready_that_lost_a_part(tmp_path: Path) -> None:
+    """It answers, and is damaged all the same: exit code 1, as for one that does not answer."""
+    world = healthy(tmp_path)
+    world.close()
+    world.raw("DROP TABLE node_sources")
+    said = answer("status", world.restart().deps("s1", trusted=True))
+
+    assert (said.code, said.data["database"]["state"], said.data["database"]["damaged"]) == (FOUND, "ready", True)
+    assert "(damaged in part, see Problems)" in said.text
+    assert "(ready)" not in said.text
