@@ -122,6 +122,7 @@ def report(
         name: sum(row[name] for row in rows) for name in (*_SUMS, "compactions", "uncached", "money", "summary_money")
     }
     return {
+        "since": params[0] if since else "",
         "days": rows,
         "total": {**total, "money": round(total["money"], 4), "summary_money": round(total["summary_money"], 4)},
         "prices": prices._asdict(),
@@ -245,7 +246,10 @@ def text(data: Mapping[str, Any]) -> str:
     """The report for people."""
     total = data["total"]
     if not total["requests"] and not total["summaries"]:
-        return "Nothing is counted yet: counting begins with the next request."
+        return (
+            f"Nothing is counted since {data['since']}." if data["since"]
+            else "Nothing is counted yet: counting begins with the next request."
+        )  # fmt: skip
     lines = [
         f"{row['day']}  {row['session'] or '(no session)'}: {counted(row['requests'], 'request')}, "
         f"{counted(row['compactions'], 'compaction')}, "

@@ -87,9 +87,11 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
     if not _anything(planned) and not (done and done.found):  # an apply that was stopped goes on with its proof
         return Answer("Nothing to purge: nothing that is stored matches.", _data(planned), idle=True)
     if done is None:
-        lines = [*_planned(planned), "Dry run. The same with --apply does it. No backup is made: it would hold them."]
+        shown = ["This would be removed:", *(f"  {line}" for line in _planned(planned))]
+        lines = [*shown, "Dry run. The same with --apply does it. No backup is made: it would hold them."]
         return Answer("\n".join([*lines, *_elsewhere(deps, planned)]), _data(planned), FOUND if _kept(planned) else OK)
     lines, certificate = [*_planned(done.plan), *_elsewhere(deps, done.plan)], {}
+    lines[0] = f"Removed: {lines[0]}"
     if done.found is not None:
         certificate = _certificate(deps, asked, done)
         lines += _certified(done, certificate)

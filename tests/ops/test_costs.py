@@ -10,7 +10,7 @@ from worlds.process import Script, World, chat
 from hermes_lcm import command
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.ops import costs
-from hermes_lcm.ops.costs import Costs, Prices, report
+from hermes_lcm.ops.costs import Costs, Prices, report, text
 
 DAY_S = 86_400.0
 
@@ -70,7 +70,9 @@ def test_since_leaves_earlier_days_out(world: World) -> None:
         ledger.save()
 
     assert report(world.db, Prices(), since="1970-01-15")["total"]["requests"] == 20
-    assert report(world.db, Prices(), since="3")["total"]["requests"] == 0
+    assert (late := report(world.db, Prices(), since="3"))["total"]["requests"] == 0
+    assert text(late) == f"Nothing is counted since {late['since']}."
+    assert len(late["since"]) == len("1970-01-15")
     with pytest.raises(BadRequest, match="neither a date"):
         report(world.db, Prices(), since="yesterday")
 

@@ -65,6 +65,7 @@ def test_a_dry_run_names_all_that_would_go_and_changes_nothing(world):
 
     assert (answer.code, answer.data["messages"], answer.data["summaries"]) == (OK, ["msg_4"], ["sum_1", "sum_2"])
     assert (answer.data["archives"], answer.data["index_entries"], len(answer.data["copies"])) == ([1], 1, 2)
+    assert answer.text.startswith("This would be removed:\n  1 message: msg_4\n")
     assert "Dry run" in answer.text
     assert (world.path.stat().st_size, holds(world.home, SECRET)) == before
 
@@ -75,6 +76,7 @@ def test_what_was_purged_is_in_no_file_any_more(world):
     answer = ask(world, f"purge matching '{SECRET.upper()}' apply")
 
     assert answer.code == OK, answer.text
+    assert answer.text.startswith("Removed: 1 message: msg_4\n")
     assert holds(world.home, SECRET) + holds(world.home, SECRET.upper()) == []
     assert all(each["holds"] == 0 for each in answer.data["certificate"]["files"])
     assert list(answer.data["certificate"]["messages"]) == ["msg_4"]
