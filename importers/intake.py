@@ -250,8 +250,10 @@ class Intake:
         brought = {self.known[key] for key in scan.keys if key in self.known}
         if session.parent_id is None and all(head.store_id in brought for head in heads) and self._goes_on(scan):
             return verdict
-        if self._ours and session.parent_id is None:
-            return self._by_time(session, heads, scan)
+        own = session.conversation_id
+        # What a branch of the fleet inherits came with its parent, and is none of its own rows.
+        if self._ours and (session.parent_id is None or (self._gathered and deps.sessions.taken_back(own) is not None)):
+            return self._by_time(session, [head for head in heads if head.conversation_id == own], scan)
         rows = [n for n in _transcript_order(scan, found) if not scan.seen[n].apart]
         expected = self._transcripts.expected(session, None)
         alias = _aliases(heads, expected)

@@ -101,10 +101,12 @@ class _Merge:
             by_home: dict[int, dict[str, Session]] = {}
             for there, each in sessions.items():
                 by_home.setdefault(each.conversation_id, {})[there] = each
+            last = list(sessions.values())[-1] if sessions else None
+            if self._gathered and last is not None:
+                self._inherited(conversation, last)  # its own rows stand behind what it inherits
             for here in by_home.values():
                 self._messages(source, conversation, here)
-            if sessions:
-                last = list(sessions.values())[-1]
+            if last is not None:
                 self._ids.conversations[conversation] = last.conversation_id
                 self._inherited(conversation, last)
         for name, conversation in self._other.sessions.other_nonces().items():
@@ -178,7 +180,8 @@ class _Merge:
         known = Meta(self._other.db).value(f"{_INHERITS}{conversation}")
         meta = Meta(self._deps.db)
         mine = f"{_INHERITS}{session.conversation_id}"
-        if not known or session.conversation_id == conversation or any(
+        same_file = session.conversation_id == conversation and not self._gathered
+        if not known or same_file or any(
             cut[0] not in self._ids.conversations for key in ("cuts", "full") for cut in known.get(key, ())
         ):  # fmt: skip
             if known and meta.value(mine) is None:

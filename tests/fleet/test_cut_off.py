@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from worlds.fleet import Fleet, Host, ask, here, on_server, purger
-from worlds.process import Script, chat
+from worlds.process import Chat, Script, chat
 
 from hermes_lcm.command import OK
 
@@ -65,3 +66,59 @@ def test_a_purge_that_is_cut_off_at_any_statement_ends_with_the_next(
     assert a.counts()["messages"] == b.counts()["messages"] == fleet.count("messages") == 122
     a.member.close()
     a.db.close()
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [("matching aardvark", "matching aardvark"), ("session s", "matching aardvark"), ("messages msg_{}", "session s")],
+)
+@pytest.mark.parametrize("turn", range(3))
+def test_hosts_that_purge_at_once_while_others_write_end_it_together(
+    fleet: Fleet, host: Callable[..., Host], kinds: tuple[str, str], turn: int
+) -> None:
+    """What one of them was refused, the same again does; nothing is lost, doubled or left."""
+    a, b, c = (host(name, script=Script("provisional")) for name in "abc")
+    purger(fleet, a, b)
+    a.compact(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.member.push()
+    for each in (b, c):
+        each.member.pull(30)
+    number = next(row.store_id for rows in b.runtime.store.row_batches() for row in rows if row.text == SECRET)
+    answers, over = dict[str, Any](), threading.Event()
+    live = Chat(c.thread("s"))
+
+    def purges(one: Host, words: str) -> None:
+        here = number - 100_000_000 if one is a else number
+        answers[one.folder.name] = ask(one, f"purge {words.format(here)} apply")
+
+    def writes() -> None:
+        n = 0
+        while not over.is_set() or n < 3:
+            c.take(live.user(f"question at c {n}").says(f"answer at c {n}"), "s")
+            if n == 1:
+                c.compact(live)
+            ask(c, "fleet push")
+            n += 1
+
+    threads = [threading.Thread(target=purges, args=each) for each in zip((a, b), kinds, strict=True)]
+    writer = threading.Thread(target=writes)
+    for each in (writer, *threads):
+        each.start()
+    for each in threads:
+        each.join(120)
+    over.set()
+    writer.join(120)
+    again = [
+        ask(one, f"purge {words.format(number - 100_000_000 if one is a else number)} apply")
+        for one, words in zip((a, b), kinds, strict=True)
+    ]
+    for each in (c, b, a) * 5:
+        ask(each, "fleet push")
+        ask(each, "fleet pull")
+
+    assert [each.code for each in again] == [OK, OK], [each.text for each in again]
+    for texts in (on_server(fleet), here(a), here(b), here(c)):
+        assert not says(texts)
+    assert [each.counts()["messages"] for each in (a, b, c)] == [fleet.count("messages")] * 3
+    assert all(each.member.verify().sound for each in (a, b, c))
+    assert "answer at c 2" in [row["content"] for row in a.stored()] or "session s" in kinds
