@@ -8,12 +8,15 @@ from pathlib import Path
 import psycopg
 import pytest
 from worlds.fleet import Fleet, Host, ask, here, on_server, purger
-from worlds.postgres import Postgres, running
+from worlds.postgres import Postgres, programs, running
 from worlds.process import Chat, Script, chat
 
 from hermes_lcm.command import OK
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (programs() / "pg_basebackup").exists(), reason="some builds of the server come without it"),
+]
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"
 
 
