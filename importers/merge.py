@@ -8,7 +8,7 @@ Doing it again, or going on after an interruption, adds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -233,18 +233,21 @@ class _Merge:
         self._taken_back(session, heads, same)
 
     def _same(self, home: int, heads: Sequence[Stored]) -> dict[int, int]:
-        """Rows there that are here: they say the same, under the same number or stored at the same time."""
+        """Rows there that are here: they say the same, stored at the same time, under the same number or as the only ones.
+
+        The number alone proves nothing, but where the hosts of a fleet share them: a copy that is in use gives it out again.
+        """
         mine = self._deps.store.heads([Segment(home)])
-        digests = {head.store_id: head.digest for head in mine}
-        out = {head.store_id: head.store_id for head in heads if digests.get(head.store_id) == head.digest}
-        at_once: dict[tuple[bytes, float], list[int]] = {}
-        for head in mine:
-            if head.store_id not in out:
-                at_once.setdefault((head.digest, head.stored_at), []).append(head.store_id)
-        for head in heads:
-            if head.store_id not in out and (twins := at_once.get((head.digest, head.stored_at))):
-                out[head.store_id] = twins.pop(0)
+        names = {head.store_id: self._name(head) for head in mine}
+        out = {head.store_id: head.store_id for head in heads if names.get(head.store_id) == self._name(head)}
+        here, there = (_at_once(head for head in rows if head.store_id not in out) for rows in (mine, heads))
+        for name, twins in there.items():
+            if len(twins) == len(here.get(name, ())):
+                out.update(zip(twins, here[name], strict=True))
         return out
+
+    def _name(self, head: Stored) -> tuple[bytes, float]:
+        return head.digest, 0.0 if self._gathered else head.stored_at
 
     def _resumed(self, conversation: int, home: int) -> dict[int, list[str]]:
         """Records here whose prompts only the other store knows, and what the lists behind them show of it."""
@@ -389,6 +392,14 @@ class _Merge:
             last_seq=max((here for there, here in numbers if there <= prompt.last_seq), default=0),
             last_pos=max([*(row.pos for row in shown), *(node.last_pos for node in below)], default=0.0),
         )  # fmt: skip
+
+
+def _at_once(heads: Iterable[Stored]) -> dict[tuple[bytes, float], list[int]]:
+    """Rows that say the same and were stored at the same time."""
+    out: dict[tuple[bytes, float], list[int]] = {}
+    for head in heads:
+        out.setdefault((head.digest, head.stored_at), []).append(head.store_id)
+    return out
 
 
 def _item(row: Row) -> Item:
