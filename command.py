@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .errors import BadRequest, LcmError, NotFound, StoreError, way_out, worded
+from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError, way_out, worded
 from .exam import grading
 from .fleet import forget as purging
 from .fleet import verbs as fleet
@@ -535,7 +535,16 @@ def answer(words: str, deps: Access) -> Answer:
 
 
 def perform(verb: Verb, deps: Access, words: Words) -> Answer:
-    """A verb's answer. Looking makes no database: where there is none, what lies around it is said instead."""
+    """A verb's answer; an error names the way out that helps with this file."""
+    try:
+        return _performed(verb, deps, words)
+    except StoreCorrupt as exc:
+        exc.remedy = backup.way_out_for(deps, exc)
+        raise
+
+
+def _performed(verb: Verb, deps: Access, words: Words) -> Answer:
+    """The same. Looking makes no database: where there is none, what lies around it is said instead."""
     stored = verb.name in _OF_WHAT_IS_STORED
     if stored and deps.db.exists:
         deps.db.open()  # a damaged file says so, before a verb finds no conversation in it

@@ -527,6 +527,15 @@ def way_on(deps: Access) -> str:
     return f"{way_back(deps)}; without one, move {deps.db.path} away: {anew}"
 
 
+def way_out_for(deps: Access, exc: LcmError) -> str:
+    """The way out of an error, for the operator: no repair of a database in which no message can be read."""
+    ours = isinstance(exc, StoreCorrupt) and deps.reads_all and str(deps.db.path) in str(exc)
+    try:
+        return way_on(deps) if ours and not files.holds_messages(deps.db.path) else way_out(exc)
+    except (StoreError, OSError, ValueError):  # a file that cannot even be looked at, or nothing in it
+        return way_out(exc)
+
+
 def traces_around(deps: Access) -> str:
     """Traces around a database that there was one: backups, payload files, conversations of the host."""
     told = [said] if (said := left_of(deps)) else []

@@ -30,7 +30,7 @@ from ..storage.foreign import messages_of_earlier
 from ..storage.meta import Meta
 from ..text.secret_kinds import CATALOGUE
 from . import costs, presets
-from .backup import backup_folder, rotate_path
+from .backup import backup_folder, rotate_path, way_out_for
 from .orders import Orders
 from .retention import HOUR_S, by_step, due, last_round
 from .survey import COUNT_LIMIT, Survey, free_bytes, inside
@@ -203,7 +203,7 @@ def database_state(deps: Access) -> dict[str, Any]:
     except StoreEarlier as exc:
         out.update(state="earlier", note=worded(exc), remedy=way_out(exc))
     except LcmError as exc:
-        out.update(state="failed", **_said(exc))
+        out.update(state="failed", **_said(exc) | {"remedy": way_out_for(deps, exc)})
     return out
 
 

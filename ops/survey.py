@@ -32,6 +32,8 @@ ACCEPTED = "accepted:"
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
 RECENT_ROWS = 20_000
+#: So many of a large file: each is unpacked.
+_NEWEST_OF_MANY = 2_000
 
 
 def intact(stored_json: object) -> bool:
@@ -194,6 +196,10 @@ class Survey:
             done += len(rows)
             progress("reading messages", min(done, total), total)
         return found
+
+    def unreadable_lately(self, *, large: bool) -> list[int]:
+        """The same among the newest messages: what every look at a file may cost."""
+        return self.unreadable(above=self.floor(deep=False, newest=_NEWEST_OF_MANY if large else RECENT_ROWS))
 
     def _readable(self, store_id: int, stored_json: object) -> bool:
         if not isinstance(stored_json, int | bytes):

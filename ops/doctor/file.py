@@ -206,10 +206,13 @@ def integrity(deps: Access, deep: bool) -> Finding:
         return _damaged(found) if found else ok("quick_check: ok; every message is readable", quick_check="ok")
     if not deps.store.newest(None, before=1 << 62, limit=1):
         return ok("nothing to read yet")
-    if disk(deps)["database"] > QUICK_BYTES:
-        return ok("the newest message is readable; `doctor deep` checks all of the file", quick_check="not asked")
-    if found := files.quick_check(deps.db.path):
+    large = disk(deps)["database"] > QUICK_BYTES
+    if not large and (found := files.quick_check(deps.db.path)):
         return _damaged(found)
+    if lost := Survey(deps.db).unreadable_lately(large=large):
+        return _damaged([f"msg_{each} holds garbage" for each in lost])
+    if large:
+        return ok("the newest messages are readable; `doctor deep` checks all of the file", quick_check="not asked")
     return ok("quick_check: ok; `doctor deep` also reads every message", quick_check="ok")
 
 

@@ -24,7 +24,7 @@ from ...storage.meta import COUNT_REMOVED, Meta
 from ...storage.schema import lacked
 from .. import backup
 from ..render import counted
-from ..survey import RECENT_ROWS, Survey, damages, readable
+from ..survey import Survey, damages, readable
 from ..upkeep import reindex
 from .content import Guess, give_to_owners, guesses, index_damage, left_words
 from .file import QUICK_BYTES
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from ...recall.access import Access
 
 
-#: Messages that a glance at a large file reads.
-_NEWEST_OF_MANY = 2_000
 #: Owner of conversations whose own row could not be read: only the local operator sees them.
 RECOVERED = "recovered"
 _LOST_CONVERSATIONS = """
@@ -185,8 +183,7 @@ def glanced(deps: Access) -> StoreCorrupt | None:
     large = path.stat().st_size > QUICK_BYTES
     if not large and (found := files.quick_check(path)):
         return StoreCorrupt(f"{path}: {found[0].removeprefix(f'{path}: ')}")
-    survey = Survey(deps.db)
-    lost = survey.unreadable(above=survey.floor(deep=False, newest=_NEWEST_OF_MANY if large else RECENT_ROWS))
+    lost = Survey(deps.db).unreadable_lately(large=large)
     said = f"{path}: {counted(len(lost), 'message')} cannot be read, the first is msg_"
     return StoreCorrupt(f"{said}{lost[0]}") if lost else None
 

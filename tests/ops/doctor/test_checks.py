@@ -270,12 +270,27 @@ def test_a_small_file_is_checked_by_sqlite_each_time(tmp_path: Path) -> None:
 
 
 def test_a_deep_check_finds_damage_that_nobody_has_read_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cheap one reads the newest message of a large file only."""
+    """A cheap one reads the newest messages of a large file only."""
     monkeypatch.setattr("hermes_lcm.ops.doctor.file.QUICK_BYTES", 1000)
+    monkeypatch.setattr("hermes_lcm.ops.survey._NEWEST_OF_MANY", 1)
     world = corrupt(tmp_path)
 
     assert "integrity" not in bad(doctor(world.deps()))
     assert finding(doctor(world.deps(), deep=True), "integrity")["command"] == "/lcm doctor repair"
+
+
+@pytest.mark.parametrize("quick_bytes", [64_000_000, 1000], ids=["small", "large"])
+def test_the_doctor_finds_what_the_status_calls_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_bytes: int
+) -> None:
+    """Garbage that SQLite takes for a row, behind a newest message that can be read."""
+    for module in ("file", "repair"):
+        monkeypatch.setattr(f"hermes_lcm.ops.doctor.{module}.QUICK_BYTES", quick_bytes)
+    world = healthy(tmp_path)
+    world.raw("UPDATE messages SET envelope = x'01ff' WHERE store_id = 30")
+
+    assert "1 message cannot be read, the first is msg_30" in answer("status", world.deps()).text
+    assert finding(doctor(world.deps()), "integrity")["status"] == "fail"
 
 
 def test_a_writer_elsewhere_does_not_matter(world: Home, held: list[Holder]) -> None:

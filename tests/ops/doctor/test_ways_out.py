@@ -15,6 +15,7 @@ from worlds.process import chat
 
 from hermes_lcm.command import answer
 from hermes_lcm.config import load
+from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.upkeep import SAMPLE_S
 from hermes_lcm.plugin import hooks
@@ -70,6 +71,19 @@ NOTHING: dict[str, Callable[[Path], object]] = {
     "nothing": lambda path: os.truncate(path, 0),
     "no file": Path.unlink,
 }
+
+
+@pytest.mark.parametrize("words", ["status", "search zebra", "export s1", "backup"])
+def test_no_verb_names_a_repair_where_no_message_can_be_read(words: str, tmp_path: Path) -> None:
+    """The backup is named instead, as the doctor does."""
+    world = healthy(tmp_path)
+    best = backup.back_up(world.deps()).path.name
+    world.close()
+    NOTHING["another file"](world.path)
+    said = answer(words, at(world.path, tmp_path).deps(None)).text
+
+    assert f"`/lcm restore {best}`" in said, said
+    assert "doctor repair" not in said, said
 
 
 @pytest.mark.parametrize("name", NOTHING)
@@ -155,9 +169,10 @@ def test_a_block_of_another_name_is_named(tmp_path: Path) -> None:
     assert (found["status"], "hermes-lcm: in config.yaml is not read" in found["detail"]) == ("warn", True)
 
 
-def test_a_refused_setting_of_the_file_has_its_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", ["fresh_tial_count", '"fresh_tial_count"'], ids=["bare", "quoted"])
+def test_a_refused_setting_of_the_file_has_its_line(key: str, tmp_path: Path) -> None:
     """File and line, and the nearest right name."""
-    (tmp_path / "config.yaml").write_text("model: x\nlcm:\n  fresh_tial_count: 3\n")
+    (tmp_path / "config.yaml").write_text(f"model: x\nlcm:\n  {key}: 3\n")
     world = Home(tmp_path)
     world.runtime.config = load({}, {"fresh_tial_count": 3})
     found = finding(doctor(world.deps(None)), "settings")
