@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...config import MODE_SETTINGS
 from ...errors import LcmError, StoreCorrupt
 from ...recall.access import Access
-from ...records import Flag
+from ...records import EXTRACT_RUNG, Flag
 from ...session import LOCAL, Session, principal_of
 from ...storage.foreign import of_host
 from ...text import blobs
@@ -147,6 +147,10 @@ def provisional(deps: Access, _deep: bool) -> Finding:
         return ok("every summary was written by a model and verified", dissolved=dissolved)
     reasons = Counter(_reason(rung, checks) for _, _, rung, checks in found)
     more = " or more" if len(found) == 200 else ""
+    if deps.config.summary_model.strip().lower() == EXTRACT_RUNG:
+        return ok(
+            f"extracts: {counted(len(found), 'summary')}{more}; LCM_SUMMARY_MODEL chose them", dissolved=dissolved
+        )
     return warn(
         f"extracts, or not verified: {counted(len(found), 'summary')}{more}: "
         + ", ".join(f"{why} ({count})" for why, count in reasons.most_common(5)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,16 @@ def test_extracts_that_were_chosen_are_no_warning(tmp_path: Path) -> None:
     world.raw("UPDATE nodes SET rung = 'extractive' WHERE quality = 'provisional'")
 
     assert finding(doctor(world.deps()), "provisional_nodes")["status"] == "pass"
+
+
+def test_summaries_from_before_that_choice_are_no_warning(tmp_path: Path) -> None:
+    """No model will be asked for them any more."""
+    world = healthy(tmp_path)
+    world.node(*range(20, 30), quality="provisional")
+    chosen = replace(world.deps(), config=load({"LCM_SUMMARY_MODEL": "extractive"}))
+
+    assert finding(doctor(world.deps()), "provisional_nodes")["status"] == "warn"
+    assert finding(doctor(chosen), "provisional_nodes")["status"] == "pass"
 
 
 # -- losses ------------------------------------------------------------------------------------------------
