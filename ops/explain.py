@@ -178,13 +178,14 @@ _NOTES: Final = {
     "collected": "its large parts are only in files",
     "pruned": "Hermes had cut it before it came here",
     "purged": "what it said was removed",
+    "lapsed": "a retention policy removed it, and left the summaries of it",
     "own_call": "",
     "shown": "",
 }
 
 
 def _flags(bits: int) -> list[str]:
-    return [name.lower() for name, bit in vars(Flag).items() if name.isupper() and bit & bits]
+    return [name.lower() for name, bit in vars(Flag).items() if name.isupper() and bit.bit_count() == 1 and bit & bits]
 
 
 class Place(NamedTuple):

@@ -230,12 +230,17 @@ def test_ctrl_c_inside_a_function_that_sqlite_calls_ends_with_words(
     talk = tmp_path / "talk.jsonl"
     talk.write_text('{"role": "user", "content": "hello"}\n', encoding="utf-8")
     monkeypatch.setattr(seals.Sealer, "_row", lambda *_: signal.raise_signal(signal.SIGINT))
+    started = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without one
     before = signal.getsignal(signal.SIGINT)
-    code, said = typed(home, ["import", str(talk), "--apply"], terminal=True)
+    try:
+        code, said = typed(home, ["import", str(talk), "--apply"], terminal=True)
+        after = signal.getsignal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, started)
 
     assert (code, bool(re.search(r"^Stopped( while .+)?\.", said, re.MULTILINE))) == (130, True), said
     assert "What was finished is kept" in said
-    assert signal.getsignal(signal.SIGINT) is before
+    assert after is before
 
 
 def test_ctrl_c_while_a_long_answer_is_printed_is_no_traceback(
