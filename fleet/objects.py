@@ -142,7 +142,7 @@ class Objects:
         return len(gone)
 
     def of(self, number: int, nonce: str) -> list[str]:
-        """What is stored of a message."""
+        """Names of the objects of a message."""
         return self.names(_of(number, nonce))
 
 
@@ -166,7 +166,7 @@ def objects_of(url: str) -> Objects | None:
 
 
 def _of(number: int, nonce: str) -> str:
-    """How names of a message's objects begin. A number alone may be another conversation's, too."""
+    """Prefix of the names of a message's objects. A number alone may be another conversation's, too."""
     return f"messages/{number}-{hashlib.sha256(f'{number} {nonce}'.encode()).hexdigest()[:16]}-"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from worlds.fleet import Fleet, Host
-from worlds.process import chat
+from worlds.process import Chat, chat
 
 from hermes_lcm.fleet.numbers import Numbers
 
@@ -26,6 +26,19 @@ def _put(host: Host, old: bytes) -> Host:
         (host.folder / name).unlink(missing_ok=True)
     (host.folder / "lcm.db").write_bytes(old)
     return host.restart()
+
+
+def _older(a: Host, later: Chat, *others: Host) -> Host:
+    """A host whose file of two turns was put back, after the server and other hosts had more of the session."""
+    a.take(chat().turns(2), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    a.take(later, "c")
+    a.member.push()
+    for each in others:
+        each.member.pull(30)
+    return _put(a, old)
 
 
 def _says(*hosts: Host, session: str) -> list[list[str]]:
@@ -59,14 +72,7 @@ def _settled(fleet: Fleet, *hosts: Host, rows: int) -> None:
 def test_a_new_session_of_an_older_file_keeps_apart_from_what_the_server_knows(fleet: Fleet, host: Hosts) -> None:
     """Its messages began before the first connection, under numbers that the server knows."""
     a, b = host("a"), host("b")
-    a.take(chat().turns(2), "c")
-    a.member.push()
-    old = _copy(a)
-    a = a.restart()
-    a.take(chat().turns(4), "c")
-    a.member.push()
-    b.member.pull(30)
-    a = _put(a, old)
+    a = _older(a, chat().turns(4), b)
     live = chat().user("new").says("session")
     a.take(live, "x")
     _rounds(a, b)
@@ -84,14 +90,7 @@ def test_a_new_session_of_an_older_file_keeps_apart_from_what_the_server_knows(f
 def test_an_older_file_that_went_on_longer_than_the_server_knows(fleet: Fleet, host: Hosts) -> None:
     """The server's greatest number is no greater than the file's own."""
     a, b = host("a"), host("b")
-    a.take(chat().turns(2), "c")
-    a.member.push()
-    old = _copy(a)
-    a = a.restart()
-    a.take(chat().turns(3), "c")
-    a.member.push()
-    b.member.pull(30)
-    a = _put(a, old)
+    a = _older(a, chat().turns(3), b)
     a.take(chat().turns(9), "x")
     _settled(fleet, a, b, rows=24)
 
@@ -99,14 +98,7 @@ def test_an_older_file_that_went_on_longer_than_the_server_knows(fleet: Fleet, h
 def test_an_older_file_whose_session_went_on(fleet: Fleet, host: Hosts) -> None:
     """What was said before the restore comes back, and what was said since stays."""
     a, b = host("a"), host("b")
-    a.take(chat().turns(2), "c")
-    a.member.push()
-    old = _copy(a)
-    a = a.restart()
-    a.take(chat().turns(2).user("first life").says("1"), "c")
-    a.member.push()
-    b.member.pull(30)
-    a = _put(a, old)
+    a = _older(a, chat().turns(2).user("first life").says("1"), b)
     a.take(chat().turns(2).user("second life").says("2"), "c")
     _settled(fleet, a, b, rows=8)
 
@@ -169,13 +161,7 @@ def test_summaries_of_an_older_file(fleet: Fleet, host: Hosts) -> None:
 def test_what_waited_longer_keeps_its_new_numbers(fleet: Fleet, host: Hosts) -> None:
     """The first connection found that the numbers are taken; the rows were sent with a later one."""
     a, b = host("a"), host("b")
-    a.take(chat().turns(2), "c")
-    a.member.push()
-    old = _copy(a)
-    a = a.restart()
-    a.take(chat().turns(4), "c")
-    a.member.push()
-    a = _put(a, old)
+    a = _older(a, chat().turns(4))
     a.take(chat().turns(3), "x")
     a.member.pull(30)
     a = a.restart()
