@@ -250,9 +250,13 @@ def test_what_somebody_said_is_not_reworded(world: Home, capsys: pytest.CaptureF
 def test_an_error_is_reworded_whatever_the_verb_quotes(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What to do about a damaged file is typed at the terminal, too."""
+    """What to do about a damaged file is typed at the terminal, too: here no message can be read, so it is no repair."""
     assert call(wrecked(tmp_path), *words) == FAILED
-    assert "`hermes lcm doctor repair`" in shown_by(capsys)
+    said = shown_by(capsys)
+
+    assert "`hermes lcm import host apply`" in said
+    assert "/lcm " not in said
+    assert "doctor repair" not in said
 
 
 def test_a_refused_rotation_says_how_to_name_a_session(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
