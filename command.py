@@ -426,6 +426,12 @@ VERBS: tuple[Verb, ...] = (
     Verb("help", _help, "this list, or more about one verb", "[<verb>]", own=True, example="backup"),
 )
 _BY_NAME = {verb.name: verb for verb in VERBS}
+#: What other programs call it. Their names are no verbs here: they only tell which verb was meant.
+_ELSEWHERE = {
+    "ls": "sessions", "list": "sessions", "history": "sessions", "find": "search", "grep": "search", "cat": "show",
+    "view": "show", "print": "show", "rm": "purge", "delete": "purge", "forget": "purge", "verify": "doctor",
+    "check": "doctor", "fsck": "doctor", "settings": "config",
+}  # fmt: skip
 
 
 def parsed(text: str) -> tuple[Verb, Words]:
@@ -456,7 +462,9 @@ def _unknown(words: list[str]) -> str:
 
 
 def _nearest(words: list[str]) -> str:
-    """The verb that was probably meant, if one is near."""
+    """The verb that was probably meant, if one is near or is called so elsewhere."""
+    if (elsewhere := _ELSEWHERE.get(words[0].lower())) in _BY_NAME:
+        return f" did you mean `/lcm {elsewhere}`?"
     for length in (2, 1):
         near = difflib.get_close_matches(" ".join(words[:length]).lower()[:60], list(_BY_NAME), n=1, cutoff=0.6)
         if near:

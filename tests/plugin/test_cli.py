@@ -303,6 +303,20 @@ def test_a_verb_that_is_mistyped_gets_the_nearest_name(
     assert "did you mean" not in run("xyzzy", world.deps())
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("list", "sessions"), ("ls", "sessions"), ("cat msg_1", "show")])
+def test_a_verb_under_a_name_that_other_programs_use_gets_ours(typed: str, meant: str, world: Home) -> None:
+    """`list` says where the list of conversations is."""
+    assert f"did you mean `/lcm {meant}`?" in run(typed, world.deps())
+
+
+def test_a_name_that_other_programs_use_means_a_verb_that_there_is() -> None:
+    """And is none itself: it would never be answered by a hint."""
+    names = {verb.name for verb in command.VERBS}
+
+    assert set(command._ELSEWHERE.values()) <= names
+    assert not names & set(command._ELSEWHERE)
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
