@@ -28,6 +28,10 @@ CONTEXT_BELOW = 200  # longer messages speak for themselves; their context would
 
 _WAITING = "index_waiting"
 _FOLDED_PAGES = 300  # some milliseconds
+#: Segments of one level that a large index keeps apart: where they are folded, the list of the commonest word is copied in one
+#: step, and nobody else writes meanwhile.
+APART: Final = 12
+_LARGE = 150_000  # messages; the list of a word that each of them has is copied in some 20 ms
 _LIST = "SELECT value FROM meta WHERE key = ?"
 
 #: Pieces of one message in the search index, at most.
@@ -156,7 +160,9 @@ class Documents:
 
     def fold(self) -> None:
         """Fold newer pieces of the index into older ones, a bounded part of it; inside the caller's transaction."""
-        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('usermerge', 2)")
+        last = self._db.fetch("SELECT coalesce(max(id), 0) FROM message_index_docsize")[0][0]
+        least = 2 if last < chunk_id(_LARGE, 0) else APART
+        self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('usermerge', ?)", (least,))
         self._db.execute("INSERT INTO message_index(message_index, rank) VALUES ('merge', ?)", (_FOLDED_PAGES,))
 
     # -- later --------------------------------------------------------------------------------------------

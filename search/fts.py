@@ -22,6 +22,7 @@ from ..storage.connection import Database, marks, padded
 from ..storage.files import Progress, silent
 from ..storage.meta import REINDEXING, Meta
 from . import forms
+from .documents import APART
 from .query import Atom, Query, needed
 
 #: What one search may score; common words beyond that are left out, or old rows are.
@@ -40,7 +41,7 @@ _CHECKING, _COUNTING = 15, 175  # steps of SQLite for a page: of FTS5's own chec
 _TOLD_WORDS = 1000  # between two words of progress
 _HEADS = 10  # the last of the records without which FTS5 cannot open a table, not even to drop it
 _DROPPED_ROWS = 250  # of a table that goes
-_FOLDED_PAGES, _AUTOMERGE = 64, 4  # of a table that is made, behind each part; what FTS5 begins with
+_FOLDED_PAGES = 64  # of a table that is made, behind each part
 _INFLECTED = 16  # words of a query
 _LEAST_UNKNOWN = 6  # letters of a word that stands nowhere, in a question whose language nothing tells
 _COMMON = 20_000  # rows of a word that are worth remembering, until the index is so much smaller or larger
@@ -383,6 +384,7 @@ class FullText:
                 for statement in self._schema:
                     self._db.execute(statement.replace(self._terms, terms).replace(self._name, spare))
                 self._db.execute(order, ("automerge", 0))  # the larger the index, the more it would fold at once
+                self._db.execute(order, ("usermerge", APART))
             self._meta.note(self._making, mine)
         for rows in itertools.takewhile(bool, rest):
             with self._db.part():
@@ -394,7 +396,7 @@ class FullText:
             self._meta.forget(self._making)
             for rows in itertools.takewhile(bool, rest):
                 self._db.executemany(insert, rows)
-            self._db.execute(order, ("automerge", _AUTOMERGE))
+            self._db.execute(order, ("automerge", APART))
             for table in (terms, self._terms):
                 self._db.execute(f"DROP TABLE IF EXISTS {table}")
             there = [(self._name, old)] if self._exists(self._name) else []

@@ -469,10 +469,36 @@ def test_an_index_that_is_made_again_is_folded_in_parts_and_then_by_itself(world
     world.index.rebuild([IndexRow(n, world.said[n])] for n in [*world.said])
 
     settings = dict(world.db.query("SELECT k, v FROM message_index_config"))
-    pieces = world.db.query("SELECT count(DISTINCT segid) FROM message_index_idx")[0][0]
-    assert settings.get("automerge") == 4
-    assert pieces < 16
+    assert settings.get("automerge") == 12
+    assert segments(world) < 16
     assert len(world.find("cache", limit=100).hits) == 40
+
+
+def segments(world):
+    """Number of the index's parts that every search opens."""
+    return world.db.query("SELECT count(DISTINCT segid) FROM message_index_idx")[0][0]
+
+
+def test_an_index_that_is_made_again_folds_no_few_large_parts(world):
+    """FTS5 copies the list of a common word in one step, and a turn that stores waits for it."""
+    for n in range(8):
+        world.say(f"the cache of server {n} is cold")
+    world.index.rebuild([IndexRow(n, world.said[n])] for n in [*world.said])
+
+    assert segments(world) == 8
+
+
+@pytest.mark.parametrize(("large", "left"), [(1_000, 1), (0, 8)])
+def test_the_end_of_a_session_folds_no_few_parts_of_a_large_index(world, monkeypatch, large, left):
+    """In a small one they are folded: it is searched sooner."""
+    monkeypatch.setattr(documents, "_LARGE", large)
+    for n in range(8):
+        world.say(f"the cache of server {n} is cold")
+    world.index.rebuild([IndexRow(n, world.said[n])] for n in [*world.said])
+    with world.db.transaction():
+        world.index.documents.fold()
+
+    assert segments(world) == left
 
 
 def test_a_missing_message_is_noticed(tmp_path):
