@@ -110,6 +110,8 @@ class LCMEngine(ContextEngine):
         self._home: str | None = None
         self._left: str | None = None
         self._cooldown_until = 0.0
+        #: Size of a prompt beyond the window about which the host asks again with its list; 0 where it does not.
+        self._put_off = 0
         self.last_compression: dict[str, Any] = {}
         #: What the user is to hear once the host took over the last compaction, and what was said last of one that failed.
         self._line = self._refusal = ""
@@ -223,8 +225,14 @@ class LCMEngine(ContextEngine):
     @_harmless(lambda *_, **__: False)
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
-        runtime = self.runtime
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        # The list tells how much of it is sent, and a pass in vain would end the turn.
+        self._put_off = used if used > self.context_length and facts.asks_again() else 0
+        return not self._put_off and self._is_due(used)
+
+    def _is_due(self, used: int) -> bool:
+        """Is a compaction due for a prompt that the host estimates at so many tokens?"""
+        runtime = self.runtime
         used = self.pressure.noted(used, spared=runtime.rewrites.spared(self.session_id))
         if not self.threshold_tokens or self.pressure.calibrated(used, self._factor(runtime)) < self._due(runtime):
             return self._rotation_waits(runtime) or bool(runtime.rewrites.unshown(self.session_id))
@@ -247,8 +255,14 @@ class LCMEngine(ContextEngine):
 
     @_harmless(lambda *_, **__: False)
     def should_compress_preflight(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """The same question, as hosts ask it from 0.22 on below their own threshold."""
-        return self.should_compress(facts.rough(messages))
+        """The same question, as hosts ask it from 0.22 on where nothing is due by the size alone."""
+        used, self._put_off = self._put_off, 0
+        if not used:
+            return self._is_due(facts.rough(messages))
+        with self._guard(INGEST):
+            if (seen := self.runtime.observe(self.session_id, messages)) is not None:
+                self.look(*seen)
+        return self._is_due(used)
 
     @_harmless(lambda *_, **__: None)
     def get_active_compression_failure_cooldown(self, **_: Any) -> dict[str, Any] | None:
@@ -694,7 +708,7 @@ class LCMEngine(ContextEngine):
         """Answer of ``should_compress``, and for newer hosts the reason why a prompt over its threshold is not folded."""
         due = self.should_compress(prompt_tokens)
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        if due or not self.threshold_tokens or used < self.threshold_tokens:
+        if due or self._put_off or not self.threshold_tokens or used < self.threshold_tokens:
             return due, None
         if self.get_active_compression_failure_cooldown() is not None:
             return due, "cooldown: the LCM database cannot be used; the next try comes within seconds"

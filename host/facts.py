@@ -45,6 +45,7 @@ _Message = TypeVar("_Message", bound=Mapping[str, Any])
 _OLDEST = (0, 18)
 _HOST_NAME = re.compile(r"\w+://(?:[^/@]*@)?(?:\[([^\]]*)\]|([^/:]*))")
 _FRAMES = 24
+_BEGINNING, _MAINTENANCE = "_preflight_compression", "_engine_preflight_maintenance"  # of a turn, in hosts near 0.22
 #: What the host passes on for an agent that names no platform.
 _DEFAULT_PLATFORM = "cli"
 
@@ -394,6 +395,21 @@ def tell(engine: object, line: str) -> bool:
         return False
     emit(line)
     return True
+
+
+def asks_again() -> bool:
+    """Does the host ask for a prompt's size where it asks again, with the list, if nothing is due by the size alone?
+
+    Hosts near 0.22 do at the beginning of a turn. They stop the turn where a pass was due and left the list beyond the window.
+    """
+    frame: FrameType | None = inspect.currentframe()
+    for _ in range(_FRAMES):
+        if frame is None:
+            return False
+        if frame.f_code.co_name == _BEGINNING and _MAINTENANCE in frame.f_globals:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def is_worker() -> bool:

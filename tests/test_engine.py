@@ -246,8 +246,40 @@ def test_the_status_answers_while_nothing_can_be_stored(hermes_home: Path, monke
     assert (said["bound"], "problems" in said) == (False, True)
 
 
-def test_what_had_to_stay_for_one_turn_leaves_the_prompt_in_the_next(host: Host) -> None:
-    """A pass in vain says nothing of the next turn, if the prompt is beyond its window (P6)."""
+def asked_at_the_beginning(engine: Any, tokens: int) -> tuple[bool, str | None]:
+    """Answer to hosts near 0.22 at the beginning of a turn, where they ask again with the list, if nothing is due."""
+    asker: dict[str, Any] = {"_engine_preflight_maintenance": None}
+    exec("def _preflight_compression(ask, tokens):\n    return ask(tokens)", asker)
+    return asker["_preflight_compression"](engine.should_compress_info, tokens)
+
+
+def test_a_typed_message_that_is_sent_in_part_makes_no_pass_due(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts near 0.22 stop a turn where a pass was due and left the list beyond the window (P6)."""
+    monkeypatch.setattr(type(host.engine), "rewritable", lambda _: True)
+    messages = chat().user("word " * 200_000)
+    size = tokens_of(messages)
+
+    assert asked_at_the_beginning(host.engine, size) == (False, None)
+    assert host.engine.should_compress_preflight(messages) is False
+    assert host.engine.should_compress(size) is False
+
+
+def test_a_list_beyond_the_window_is_folded_where_the_host_asks_again(host: Host) -> None:
+    """The size alone is not enough at the beginning of a turn; the list is."""
+    messages = chat().turns(60)
+    size = tokens_of(messages)
+
+    assert size > host.engine.context_length
+    assert asked_at_the_beginning(host.engine, size) == (False, None)
+    assert host.engine.should_compress_preflight(messages) is True
+    assert tokens_of(host.engine.compress(messages, current_tokens=size)) < host.engine.context_length
+
+
+def test_what_had_to_stay_for_one_turn_leaves_the_prompt_in_the_next(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass in vain says nothing of the next turn, if the prompt is beyond its window and no request can be rewritten (P6)."""
+    monkeypatch.setattr(type(host.engine), "rewritable", lambda _: False)
     messages = chat().user("word " * 200_000)
     size = tokens_of(messages)
     host.engine.should_compress(size)

@@ -170,8 +170,8 @@ def test_a_chat_to_which_a_session_was_handed_over_reads_that_session_only(tmp_p
         with home.process() as host:
             host.gateway()
             private.append(host.gateway_say(text="The rhubarb is in the cellar.", chat="1", user="1")["session_id"])
-            keys = host.gateway_handoff(session_id=handed, chat="-100500")["keys"]
-            spying = host.gateway_say(text="spy", chat="-100500", user="666")
+            keys = host.gateway_handoff(session_id=handed, chat="666")["keys"]
+            spying = host.gateway_say(text="spy", chat="666", user="666")
     found = [text_of(m) for request in model.of_kind("chat") for m in request.messages if m["role"] == "tool"]
 
     assert (len(keys), spying["session_id"]) == (1, handed)
