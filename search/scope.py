@@ -27,6 +27,8 @@ from .query import Atom
 
 #: Platforms of the person at this machine. Jobs, workers and agents that the host makes for itself are none of them.
 LOCAL_PLATFORMS: Final = frozenset({"cli", "tui", "acp"})
+#: Sources of their sessions. Hosts near 0.22 keep ``hermes chat -q`` apart, in which an agent of the terminal answers once.
+_LOCAL_SOURCES: Final = LOCAL_PLATFORMS | {"oneshot"}
 
 
 _OF_HOST: Final = ("source", "session_key", "user_id", "chat_id", "thread_id")
@@ -55,7 +57,7 @@ class HostRow:
     @property
     def local(self) -> bool:
         """Does nothing in the row speak against the person at this machine?"""
-        return not (self.key or self.user) and (self.source in LOCAL_PLATFORMS or not self.told)
+        return not (self.key or self.user) and (self.source in _LOCAL_SOURCES or not self.told)
 
 
 @dataclass(frozen=True, slots=True)

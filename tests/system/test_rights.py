@@ -264,6 +264,24 @@ def test_a_resumed_session_of_a_chat_is_nothing_new_at_a_terminal(
 
 
 @pytest.mark.parametrize(
+    ("platform", "source", "key", "owner"),
+    [
+        ("cli", "oneshot", "", "local"), ("", "oneshot", "", "session:once"), ("cli", "oneshot", MALLORY, "telegram:dm:666"),
+        ("cli", "tool", "", "session:once"), ("telegram", "oneshot", MALLORY, "telegram:dm:666"),
+    ],
+)  # fmt: skip
+def test_a_question_typed_into_a_shell_is_of_the_person_at_the_machine(
+    world: Gateway, platform: str, source: str, key: str, owner: str
+) -> None:
+    """Hosts near 0.22 call the source of `hermes chat -q` "oneshot"; alone that shows nothing."""
+    world.row("once", source, key)
+    asked = Agent(world, "once", platform, key).says("what is the secret?")
+
+    assert world.owner("once") == owner
+    assert (OWL in asked.tool("lcm_grep", query="secret terminal", session_scope="all")) is (owner == "local")
+
+
+@pytest.mark.parametrize(
     ("loaded", "terminal"),
     [
         (["os", "cli", "gateway.run"], True), (["tui_gateway.server", "gateway.run"], True),
