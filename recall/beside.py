@@ -67,7 +67,7 @@ def _said(call: ToolCall, result: str) -> str:
 
 
 _TOOL: Final = "delegate_task"
-_REPORTS: Final = ("[ASYNC DELEGATION COMPLETE — ", "[ASYNC DELEGATION BATCH COMPLETE — ")
+_REPORTS: Final = tuple(f"[ASYNC DELEGATION {what} — " for what in ("COMPLETE", "BATCH COMPLETE", "TASK FAILED"))
 _GOAL_CHARS: Final = 80
 _CALL_WITHIN: Final = 20  # rows between a call and its result
 

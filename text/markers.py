@@ -55,11 +55,12 @@ _BEFORE: tuple[tuple[str, str], ...] = (
 #: Blocks that are a message by themselves.
 _ALONE: tuple[tuple[str, str], ...] = (
     ("task list", re.escape(TODO_HEAD) + _ITEM),
-    ("continuation", _between("[System: Your previous tool call (", " stream timeouts.]")),
-    ("continuation", _between("[System: The previous response was cut off by a network error", "Finish the answer directly.]")),
+    ("continuation", _between("[System: Your previous tool call (", "]")),
+    ("continuation", _between("[System: The previous response was cut off by a network error", "]")),
     ("continuation", _between("[System: Your previous response was truncated by the output length limit",
                               "Finish the answer directly.]")),
     ("continuation", _between("[System: Your previous response contained only internal reasoning", "]")),
+    ("continuation", _between("[System: Your previous message ended the turn with a fragment", "]")),
     ("continuation", _between("[System: Continue now. Execute the required tool calls", "]")),
     ("verification", _between("[System: You edited code in this turn, but the workspace does not have fresh", "]")),
     ("kanban", _between("[System: You are a Hermes kanban worker. ", "]")),
@@ -71,10 +72,13 @@ _ALONE: tuple[tuple[str, str], ...] = (
     ("background process", _between("[IMPORTANT: Background process ", "]",
                                     r"\S{1,100} (?:matched watch pattern |[^\n]{1,100} \(exit code )[\s\S]*")),
     ("background process", _between("[Background process ", "]",
-                                    r"\S{1,100} (?:finished with exit code|is still running~)[\s\S]*")),
+                                    r"\S{1,100} (?:finished with exit code|is still running~|heartbeat #)[\s\S]*")),
     ("subagent", _between("[ASYNC DELEGATION COMPLETE — ", "",
                           r"[^\n\]]{1,200}\]\nA background subagent you dispatched [\s\S]*")),
-    ("subagent", _between("[ASYNC DELEGATION BATCH COMPLETE — ", "", r"[^\n\]]{1,200}\]\nA background fan-out of [\s\S]*")),
+    ("subagent", _between("[ASYNC DELEGATION BATCH COMPLETE — ", "",
+                          r"[^\n\]]{1,200}\]\nA background fan-out (?:of|unit you) [\s\S]*")),
+    ("subagent", _between("[ASYNC DELEGATION TASK FAILED — ", "",
+                          r"[^\n\]]{1,200}\]\nOne subagent in a background fan-out [\s\S]*")),
 )  # fmt: skip
 _BLANKS = re.compile(r"\s*")
 _LINE_ENDS = re.compile(r"\n*")

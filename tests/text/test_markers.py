@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - the host's sentences stand here as it writes them
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,27 @@ ALONE = {
     "resumed turn": RESUMED,
     "skill": SKILL,
 }
+
+
+#: What hosts near 0.22 write, as they wrote it.
+NEWER = {
+    "[ASYNC DELEGATION BATCH COMPLETE — d1]\nA background fan-out unit you dispatched earlier — 2 subagent(s) — has finished; its "
+    "consolidated results are below.\n\nDispatched: 2026-11-27 21:31:35 (1s ago)": "subagent",
+    "[ASYNC DELEGATION TASK FAILED — d1, task 1/2]\nOne subagent in a background fan-out you dispatched has failed while its "
+    "siblings are still running. \nTask: g": "subagent",
+    "[System: Your previous tool call (write_file) was too large. The cut was a transport interruption, not a capability change — your "
+    "tools remain fully available.]": "continuation",
+    "[System: The previous response was cut off by a network error mid-stream — a transport interruption, NOT a change in your "
+    "capabilities. Continue exactly where you left off.]": "continuation",
+    "[Background process p1 heartbeat #3 — still running after 2m (next in 60s when there is new output; you will also be told when "
+    "it exits).\nCommand: make\nOutput since last heartbeat:\nok]": "background process",
+}
+
+
+@pytest.mark.parametrize(("text", "kind"), NEWER.items(), ids=range(len(NEWER)))
+def test_a_block_of_a_newer_host_is_the_hosts(text: str, kind: str) -> None:
+    """Its words are nobody's."""
+    assert markers.host_block(text) == kind
 
 
 @pytest.mark.parametrize("kind", ALONE)
@@ -237,6 +259,17 @@ HOST_TEXTS: list[tuple[str, str, Any]] = [
     ("subagent", "tools.process_registry", lambda m: m._format_async_delegation({"goal": "g", "status": "completed", "summary": "s"})),
     ("resumed turn", "gateway.run", lambda m: m.build_resume_recovery_note("restart_timeout", "")),
 ]  # fmt: skip
+_NOTICES = "tools.process_registry_notifications"  # of hosts near 0.22
+if importlib.util.find_spec(_NOTICES) is not None:
+    HOST_TEXTS += [
+        ("background process", _NOTICES,
+         lambda m: m.format_process_notification({"type": "heartbeat", "session_id": "p", "output": "x"})),
+        ("subagent", _NOTICES,
+         lambda m: m._format_async_delegation({"goals": ["g"], "results": [{"status": "completed", "summary": "s"}]})),
+        ("subagent", _NOTICES,
+         lambda m: m._format_async_delegation({"task_failure_notice": True, "goals": ["g"], "results": [{"error": "e"}]})),
+        ("continuation", "agent.conversation_loop", lambda m: m._DEGENERATE_FINAL_NUDGE),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "module", "made"), HOST_TEXTS, ids=range(len(HOST_TEXTS)))
