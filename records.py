@@ -50,6 +50,7 @@ class Flag:
     OWN_CALL = 16384  # it says something and also calls an lcm_* tool; that call is not in the search index
     SHOWN = 32768  # stored from the first list that a process had of its session: it may have been said before, into another file
     LAPSED = 65536  # beside PURGED: a policy removed what it said, and left the summaries of it
+    RESTORED = 131072  # taken back once, and brought back: a copy of in between still has it as taken back
     FORGOTTEN = PURGED | LAPSED  # a mask: of a row where this gives PURGED nothing is left, nor in a summary
 
 

@@ -186,7 +186,7 @@ class MessageStore:
             self._index.documents.add(sorted(entries, key=itemgetter(0)))
             self._index.documents.postpone(later)
             self._flag(retract, add=Flag.RETRACTED)
-            self._flag(restore, remove=Flag.RETRACTED)
+            self._flag(restore, add=Flag.RESTORED, remove=Flag.RETRACTED)
             self._keep_end(conversation_id, ids, rows)
         return ids
 

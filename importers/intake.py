@@ -113,13 +113,25 @@ Batches = Callable[[], Iterable[Sequence[Item]]]
 """Gives the rows of a conversation, in order and in batches, as often as it is asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """Another store that is a database of ours, so when its rows were stored tells where they belong.
+
+    ``gathered``: but several hosts wrote it. ``resumed``: records here whose prompts only that one knows, and what their lists
+    show of it. ``knows``: does it know such a nonce? Then it told text of ours from what was said.
+    """
+
+    gathered: bool
+    resumed: Callable[[], Mapping[int, Sequence[str]]]
+    knows: Callable[[str], bool]
+
+
 class Intake:
     """Takes conversations of one source in.
 
     ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
     ``rewritten``: the host's own compressor may have written rows anew, shortened or with its summary glued to them.
-    ``ours``: the other store is a database of ours, so when its rows were stored tells where they belong. ``gathered``:
-    but several hosts wrote it. ``resumed``: records here whose prompts only that one knows, and what their lists show of it.
+    ``ours``: the other store is a database of ours.
     """
 
     def __init__(
@@ -132,11 +144,9 @@ class Intake:
         fresh: bool = False,
         find: Callable[[Sequence[Seen]], Replays] = replays.find,
         rewritten: bool = False,
-        ours: bool = False,
-        gathered: bool = False,
-        resumed: Callable[[], Mapping[int, Sequence[str]]] = dict,
+        ours: Ours | None = None,
     ) -> None:
-        self._ours, self._gathered, self._resumed = ours, gathered, resumed
+        self._ours = ours
         self._deps = deps
         self._source = source
         self._keep = keep_copies
@@ -218,16 +228,18 @@ class Intake:
         return found
 
     def _is_own(self, item: Item, text: str, sessions: Mapping[str, Session]) -> bool:
-        """Text that this plugin put into a prompt of one of these conversations."""
-        if not text.startswith("[lcm:") or not sessions:
+        """Text that this plugin put into a prompt of one of these conversations, and that nobody repeated."""
+        role = item.message.get("role")
+        if not text.startswith("[lcm:") or not sessions or role == "system":
             return False
         context, carrier, stub = own.read_context(text), own.read_carrier(text), own.read_stub(text)
-        if (context is not None and context.rest) or (carrier is not None and carrier[1]):
-            return False  # something is glued behind it, which ingest took apart
-        nonce = context.nonce if context else carrier[0] if carrier else stub[0] if stub else ""
-        return (
-            bool(nonce) and self._deps.sessions.nonce_owner(nonce) is not None and item.message.get("role") != "system"
-        )
+        nonce, glued, said = stub[0] if stub else "", "", role != "tool"
+        if context is not None:
+            nonce, glued, said = context.nonce, context.rest, self._ours is not None and not item.flags & Flag.IMPORTED
+        elif carrier is not None:
+            nonce, glued, said = *carrier, self._ours is not None and self._ours.knows(carrier[0])
+        # What is glued behind it was taken apart by ingest.
+        return not glued and not said and self._deps.sessions.nonce_owner(nonce) is not None
 
     def _counted(self, scan: _Scan, found: Replays, verdict: _Verdict) -> Taken:
         known = sum(
@@ -252,7 +264,9 @@ class Intake:
             return verdict
         own = session.conversation_id
         # What a branch of the fleet inherits came with its parent, and is none of its own rows.
-        if self._ours and (session.parent_id is None or (self._gathered and deps.sessions.taken_back(own) is not None)):
+        if self._ours and (
+            session.parent_id is None or (self._ours.gathered and deps.sessions.taken_back(own) is not None)
+        ):
             return self._by_time(session, [head for head in heads if head.conversation_id == own], scan)
         rows = [n for n in _transcript_order(scan, found) if not scan.seen[n].apart]
         expected = self._transcripts.expected(session, None)
@@ -273,7 +287,7 @@ class Intake:
 
     def _goes_on(self, scan: _Scan) -> bool:
         """Is all that is to come behind what came?"""
-        if not self._ours or self._gathered:
+        if self._ours is None or self._ours.gathered:
             return True
         new = [key not in self.known for n, key in enumerate(scan.keys) if n not in scan.own]
         return new == sorted(new)
@@ -337,7 +351,7 @@ class Intake:
 
         Behind such a record, too, may stand older rows.
         """
-        lists, out = self._resumed(), dict[int, list[int]]()
+        lists, out = self._ours.resumed() if self._ours is not None else {}, dict[int, list[int]]()
         for record, head in enumerate(shown):
             if head.store_id in lists:
                 behind = range(record + 1, len(shown))

@@ -19,7 +19,7 @@ from ..session import Session
 from ..storage.meta import Meta
 from ..store import Segment
 from ..text.markup import read_context
-from .intake import Intake, Item, prompt_of
+from .intake import Intake, Item, Ours, prompt_of
 from .ledger import MESSAGE, Ledger, Source
 from .replays import Replays, Seen
 
@@ -218,9 +218,11 @@ class _Merge:
             source,
             keep_copies=True,
             find=find,
-            ours=True,
-            gathered=self._gathered,
-            resumed=lambda: self._resumed(conversation, home),
+            ours=Ours(
+                self._gathered,
+                resumed=lambda: self._resumed(conversation, home),
+                knows=lambda nonce: self._other.sessions.nonce_owner(nonce) is not None,
+            ),
         )
         same = self._same(home, heads)
         intake.known.update({str(there): here for there, here in same.items()})
@@ -275,17 +277,22 @@ class _Merge:
                 )
 
     def _taken_back(self, session: Session, heads: Sequence[Stored], copied: Collection[int]) -> None:
-        """Undo of the stand-in, done here too; what it brought back comes back only where its record goes on longer."""
+        """Undo of the stand-in, done here too; what it brought back comes back where nothing here knows of that, or where its
+        record goes on longer."""
         store, home = self._deps.store, session.conversation_id
         with self._deps.db.transaction():
             mine = store.heads([Segment(home)])
             here = {head.store_id: head for head in mine}
             pairs = [(head, here[n]) for head in heads if (n := self._ids.messages.get(head.store_id, 0)) in here]
             later = heads[-1].stored_at >= max((head.stored_at for head in mine), default=0.0)
-            gone = [now.store_id for was, now in pairs if was.flags & ~now.flags & Flag.RETRACTED]
+            gone = [
+                now.store_id for was, now in pairs
+                if was.flags & ~now.flags & Flag.RETRACTED and not now.flags & ~was.flags & Flag.RESTORED
+            ]  # fmt: skip
             back = [
                 now.store_id for was, now in pairs
-                if later and was.store_id in copied and now.flags & ~was.flags & Flag.RETRACTED
+                if was.store_id in copied and now.flags & ~was.flags & Flag.RETRACTED
+                and (later or was.flags & ~now.flags & Flag.RESTORED)
             ]  # fmt: skip
             if gone or back:
                 store.append(

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from worlds.shelf import Shelf
 
+from hermes_lcm.text import markup
+
 HOLDS = (0, 0, False)
 _EVERY_CAUSE = (10, 21, 27, 35, 41, 56, 73, 80, 88, 94, 142, 158, 166)
 
@@ -80,6 +82,32 @@ def test_where_a_list_behind_a_record_begins_is_not_known_before_its_prompt(herm
 def test_what_a_list_shows_behind_a_record_is_what_the_file_that_explains_it_has(hermes_home: Path) -> None:
     """The process had stored some of it elsewhere before, at another time than the record."""
     assert after(hermes_home, "... kept ok exchanged killed ok emptied ok") == HOLDS
+
+
+@pytest.mark.parametrize("last", ["exchanged back", "killed yes exchanged go"])
+def test_what_was_taken_back_and_said_again_stays_where_a_copy_of_in_between_is_merged(
+    hermes_home: Path, last: str
+) -> None:
+    """The copy has it as taken back, whichever of the two files is merged into the other."""
+    assert after(hermes_home, f"ok 0 ok 1 ok 2 undo yes yes undo kept ok 2 ... ok {last}") == HOLDS
+
+
+@pytest.mark.parametrize("ours", ["record", "carrier", "stub"])
+@pytest.mark.parametrize("first", ["", "ok"])
+def test_text_of_ours_that_somebody_repeats_word_for_word_is_a_message(
+    hermes_home: Path, ours: str, first: str
+) -> None:
+    """The file that is merged knows it for that, so it has stored it."""
+    chat = Shelf(hermes_home, 1)
+    chat.goes(f"... kept {first}")
+    record, carrier = (each["content"] for each in chat.live[:2])
+    context = markup.read_context(record)
+    assert context is not None
+    quoted = {"record": record, "carrier": carrier, "stub": markup.stub(context.nonce, 10_001, "", "ok")}[ours]
+    chat.says_this(quoted)
+    chat.goes("ok exchanged merged")
+
+    assert [each["content"] for each in chat.shown()].count(quoted) == 1
 
 
 @pytest.mark.parametrize("seed", [*range(1, 6), *_EVERY_CAUSE])

@@ -85,7 +85,7 @@ class Shelf:
     def goes(self, story: str) -> None:
         """Words in turn, a digit for each of the long ones, ``...`` for a talk up to the next summary, and acts by their names.
 
-        ``exchanged``: for the last copy; ``older``: for the one before; ``merged``: the files that were left.
+        ``exchanged``: for the last copy; ``older``: for the one before; ``merged``: the files that were left; ``undo``: a turn.
         """
         acts = {act.__name__: act for act in ACTS}
         for word in story.split():
@@ -95,6 +95,8 @@ class Shelf:
                 acts[word](self)
             elif word == "merged":
                 self.merge_all()
+            elif word == "undo":
+                self.takes_back()
             elif word == "...":
                 self.says_much()
             else:
