@@ -229,14 +229,30 @@ def broken(db: Readable, conversation: int | None = None, progress: _Progress = 
 
     ``progress``: called with how many rows were read, and how many there should be.
     """
+    return _compared(db, conversation, lambda parts, due: _summed(db, conversation, parts, progress, due), dict)
+
+
+def miscounted(db: Readable) -> list[str]:
+    """What has more or fewer rows than were written, in words: no row is read for that."""
+    return _compared(db, None, lambda parts, _: _counted(db, parts), _only_counts)
+
+
+def _compared(
+    db: Readable, conversation: int | None, found: Callable[[Collection[str], int], Sums], seen: Callable[[Sums], Sums]
+) -> list[str]:
     for _ in range(_TRIES):
         before = _kept(db, conversation)
         parts = PARTS - {_NOTES} if _state(db) == _ONCE else PARTS
-        found = _summed(db, conversation, parts, progress, sum(count for count, _ in before.values()))
+        there = found(parts, sum(count for count, _ in before.values()))
         if _kept(db, conversation) == before:
-            return [_told(key, before.get(key), found.get(key)) for key in sorted({*before, *found})
-                    if before.get(key) != found.get(key)]  # fmt: skip
+            written = seen(before)
+            return [_told(key, written.get(key), there.get(key)) for key in sorted({*written, *there})
+                    if written.get(key) != there.get(key)]  # fmt: skip
     return []
+
+
+def _only_counts(sums: Sums) -> Sums:
+    return {key: (count, 0) for key, (count, _) in sums.items() if count}
 
 
 def _told(key: tuple[int, str], kept: tuple[int, int] | None, found: tuple[int, int] | None) -> str:
@@ -268,6 +284,21 @@ def _summed(
                 out[key] = count + 1, (total + row_hash(*values)) % _MODULUS
             done += len(rows)
             progress(done, due)
+    return out
+
+
+def _counted(db: Readable, parts: Collection[str]) -> Sums:
+    """How many rows there are, with no sums."""
+    out: Sums = {}
+    there = {row[0] for row in db.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    for table in TABLES:
+        if table.name in there and table.part in parts:
+            of = table.conversation_of("r")
+            for conversation, count in db.query(
+                f"SELECT {of}, count(*) FROM {table.name} AS r WHERE {table.counts('r')} GROUP BY 1"
+            ):
+                key = conversation if isinstance(conversation, int) else 0, table.part
+                out[key] = out.get(key, (0, 0))[0] + count, 0
     return out
 
 

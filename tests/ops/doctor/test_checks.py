@@ -293,6 +293,26 @@ def test_the_doctor_finds_what_the_status_calls_damaged(
     assert finding(doctor(world.deps()), "integrity")["status"] == "fail"
 
 
+@pytest.mark.parametrize(
+    "removed",
+    [
+        "DELETE FROM messages WHERE store_id > 50; DELETE FROM node_sources WHERE store_id > 50",
+        "DELETE FROM nodes; DELETE FROM node_sources; DELETE FROM assemblies; DELETE FROM carried",
+        "DELETE FROM messages; DELETE FROM node_sources; DELETE FROM nodes; DELETE FROM assemblies",
+    ],
+    ids=["newest", "summaries", "all"],
+)
+def test_rows_that_another_program_removed_without_a_trace_are_missed(tmp_path: Path, removed: str) -> None:
+    """No gap is left and nothing points to them, but they were counted when they were written."""
+    world = healthy(tmp_path)
+    for statement in removed.split("; "):
+        world.raw(statement)
+    said = finding(doctor(world.deps()), "seals")
+
+    assert said["status"] == "fail"
+    assert "fewer than were written" in said["detail"]
+
+
 def test_a_writer_elsewhere_does_not_matter(world: Home, held: list[Holder]) -> None:
     """Reading goes on while another process writes."""
     held.append(Holder(world.path, *WRITES))
