@@ -546,12 +546,15 @@ class Ingest:
     ) -> tuple[int, int]:
         """Append what the plan calls new, and write the ids into ``entries``: how many rows were added, and their flags."""
         restored, places = self._brought_back(session, changes)
+        # Behind a record of unknown origin words alone say which rows these are: in another file that would count as a proof.
+        guessed = changes.unknown_context and bool(places) and places[0].new
         rows: list[NewRow] = []
         owners: list[tuple[int, tuple[int, ...]]] = []
         for (n, read), place in zip(changes.theirs, places, strict=True):
             if place.ids:
                 known = changes.rows.get(place.ids[0]) if len(place.ids) == 1 else None
-                entries[n] = replace(entries[n], ids=place.ids, stored_at=known.stored_at if known is not None else 0.0)
+                at = known.stored_at if known is not None and not guessed else 0.0
+                entries[n] = replace(entries[n], ids=place.ids, stored_at=at)
             if not place.new or read.core is None:  # a stub whose row has left the thread still shows that row
                 continue
             message = changes.messages[n]
