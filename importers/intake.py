@@ -118,12 +118,14 @@ class Ours:
     """Another store that is a database of ours, so when its rows were stored tells where they belong.
 
     ``gathered``: but several hosts wrote it. ``resumed``: records here whose prompts only that one knows, and what their lists
-    show of it. ``knows``: does it know such a nonce? Then it told text of ours from what was said.
+    show of it. ``knows``: does it know such a nonce? Then it told text of ours from what was said. ``times``: other times at
+    which its rows were stored.
     """
 
     gathered: bool
     resumed: Callable[[], Mapping[int, Sequence[str]]]
     knows: Callable[[str], bool]
+    times: Mapping[str, tuple[float, ...]]
 
 
 class Intake:
@@ -296,23 +298,30 @@ class Intake:
         """Places of rows of another database of ours: by what its list showed, and by when they were stored, there and here."""
         verdict = _Verdict()
         rows = [n for n in range(len(scan.keys)) if n not in scan.own]
-        there = {(scan.raw[n], scan.seen[n].at) for n in rows}
-        brought = {self.known.get(scan.keys[n]) for n in rows}
-        shown = [  # but for copies: no list shows what was taken back here, though the same words are said around it
-            head for head in heads
-            if not head.flags & Flag.RETRACTED or head.store_id in brought or (head.digest, head.stored_at) in there
-        ]  # fmt: skip
-        mine = {head.store_id: Mark(head.digest, head.stored_at, bool(head.flags & Flag.SHOWN)) for head in shown}
+        theirs = self._ours.times if self._ours is not None else {}
+        ids = [head.store_id for head in heads]
+        times = self._ledger.times(min(ids, default=0), max(ids, default=0))
+        marks = [
+            Mark(scan.raw[n], scan.seen[n].at or 0.0, n in scan.shown, theirs.get(scan.keys[n], ()), scan.seen[n].apart)
+            for n in rows
+        ]
+        there = {name for mark in marks for name in mark.names()}
+        shown = heads
+        mine = {
+            head.store_id: Mark(
+                head.digest, head.stored_at, bool(head.flags & Flag.SHOWN), times.get(head.store_id, ()),
+                bool(head.flags & Flag.RETRACTED),
+            )
+            for head in shown
+        }  # fmt: skip
         came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
         for each in came.values():  # its row there is known: by its words it is none of the others
             mine[each] = mine[each]._replace(digest=b"came %d" % each)
-        marks = [
-            mine[came[n]] if n in came else Mark(scan.raw[n], scan.seen[n].at or 0.0, n in scan.shown) for n in rows
-        ]
+        marks = [mine[came[n]] if n in came else mark for n, mark in zip(rows, marks, strict=True)]
         # What another process said meanwhile is in no list of the other store, and was not taken back for that.
         alone = not Leases(self._deps.db).has_others(WORKS_AT.format(session.session_id))
         lists: dict[int, list[int] | None] = {}
-        if alone or there.isdisjoint(mark[:2] for mark in mine.values()):
+        if alone or there.isdisjoint(name for mark in mine.values() for name in mark.names()):
             lists = self._lists(session, scan, rows, came, shown)
         resumed = self._resumed_at({scan.keys[n]: k for k, n in enumerate(rows)}, shown) if alone else {}
         woven = interleave(list(mine.values()), marks, lists, resumed)
@@ -331,13 +340,18 @@ class Intake:
     ) -> dict[int, list[int] | None]:
         """Which of the ``rows`` there a list began with, and places of the rows here that each list should show.
 
-        Behind a record may stand older rows, which an older file took for those that the list should show.
+        Behind a record may stand older rows, which an older file took for those that the list should show. Where nothing here
+        explains one, but it is here as well, another list began with it.
         """
         at = {head.store_id: n for n, head in enumerate(shown)}
         named = {(head.digest, head.stored_at): n for n, head in enumerate(shown)}
         out: dict[int, list[int] | None] = {0: self._listed(session, None, shown)}
+        records = {head.digest: n for n, head in enumerate(shown) if head.flags & Flag.IMPORTED}
         for record, prompt in scan.prompts.items():
             start, places = bisect_left(rows, record), self._listed(session, prompt, shown) if prompt else None
+            if prompt is None and (twin := records.get(scan.raw[record])) is not None:
+                behind = range(twin + (record in scan.own), len(shown))
+                places = [n for n in behind if n == twin or not shown[n].flags & (Flag.IMPORTED | Flag.RETRACTED)]
             for n in rows[start:] if places else ():
                 here = at.get(came.get(n, 0), named.get((scan.raw[n], scan.seen[n].at or 0.0), len(shown)))
                 if not places or here >= places[0]:

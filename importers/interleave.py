@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import accumulate, groupby, pairwise
 from math import inf
 from types import MappingProxyType
@@ -27,14 +28,25 @@ from typing import NamedTuple
 
 #: So many rows in a row are no coincidence in the middle of a list; where it begins, two are none.
 _ENOUGH = 3
+#: So many ways around what was taken back are tried; records that leave more differ from there on.
+_WAYS = 100_000
 
 
 class Mark(NamedTuple):
-    """One row: what it says, and when it was stored. ``shown``: from a list of before, so it may be older elsewhere."""
+    """One row: what it says, and when it was stored. ``shown``: from a list of before, so it may be older elsewhere.
+
+    ``also``: when the same row was stored into other files, as far as that is known. ``gone``: it was taken back.
+    """
 
     digest: bytes
     at: float
     shown: bool = False
+    also: tuple[float, ...] = ()
+    gone: bool = False
+
+    def names(self) -> list[tuple[bytes, float]]:
+        """What a row is known by: its words, and when it was stored."""
+        return [(self.digest, at) for at in (self.at, *self.also)]
 
 
 @dataclass(slots=True)
@@ -116,9 +128,17 @@ def _parts(lists: Lists, size: int) -> Iterator[tuple[int, int]]:
 def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
     """Rows there that are rows here: the same words, stored at the same moment."""
     known: dict[tuple[bytes, float], list[int]] = {}
-    for n in range(len(here) - 1, -1, -1):
-        known.setdefault((here[n].digest, here[n].at), []).append(n)
-    return {n: known[row.digest, row.at].pop() for n, row in enumerate(there) if known.get((row.digest, row.at))}
+    for n, row in enumerate(here):
+        for name in row.names():
+            known.setdefault(name, []).append(n)
+    out: dict[int, int] = {}
+    taken: set[int] = set()
+    for n, row in enumerate(there):
+        twin = next((each for name in row.names() for each in known.get(name, ()) if each not in taken), None)
+        if twin is not None:
+            out[n] = twin
+            taken.add(twin)
+    return out
 
 
 class _Record:
@@ -181,7 +201,9 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     for theirs, mine in sorted(copies.items()):
         at = done + 1
         for n in range(before + 1, theirs):
-            alike = (k for k in range(at, mine) if here.rows[k].digest == there.rows[n].digest)
+            alike = (
+                k for k in range(at, mine) if here.rows[k].digest == there.rows[n].digest and not here.rows[k].gone
+            )
             twin = next((k for k in alike if here.was_put(k) or there.was_put(n)), None)
             if twin is not None:
                 out[n], at = twin, twin + 1
@@ -195,40 +217,90 @@ def _listed(here: _Record, there: _Record, copies: Mapping[int, int], lists: Lis
     Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later, but what came
     later may itself show what was there.
     """
+
+    def same(n: int, twin: int) -> bool:
+        mine, theirs = here.rows[twin], there.rows[n]
+        said_twice = not mine.shown and (not theirs.shown or (copies and here.at[twin] > there.at[n]))
+        return mine.digest == theirs.digest and not said_twice
+
     out: dict[int, int] = {}
-    for pairs in _shown(copies, lists, len(here.rows), len(there.rows)):
-        for n, twin in pairs:
-            mine, theirs = here.rows[twin], there.rows[n]
-            said_twice = not mine.shown and (not theirs.shown or (copies and mine.at > theirs.at))
-            if mine.digest != theirs.digest or said_twice:
-                break
-            out[n] = twin
+    for theirs, places in _shown(here.rows, copies, lists, len(there.rows)):
+        out.update(_walked(there.rows, here.rows, theirs, places, same))
     return out
 
 
-def _shown(copies: Mapping[int, int], lists: Lists, here: int, there: int) -> Iterator[list[tuple[int, int]]]:
-    """Rows there between two copies, and the rows here that the list should show there."""
+def _shown(
+    here: Sequence[Mark], copies: Mapping[int, int], lists: Lists, there: int
+) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """Rows there between two copies, and the rows here that the list should show there, or showed before they were taken back."""
     order = sorted(copies.items())
     for start, stop in _parts(lists, there):
-        listed = lists[start] or ()
+        listed = _with_gone(lists[start] or (), here)
         known = [(n, twin) for n, twin in order if start <= n < stop]
-        for (before, low), (behind, high) in pairwise([(start - 1, -1), *known, (stop, here)]):
-            places = range(bisect_right(listed, low), bisect_left(listed, high))
-            yield [(n, listed[k]) for n, k in zip(range(before + 1, behind), places, strict=False)]
+        for (before, low), (behind, high) in pairwise([(start - 1, -1), *known, (stop, len(here))]):
+            yield range(before + 1, behind), listed[bisect_right(listed, low) : bisect_left(listed, high)]
+
+
+def _with_gone(listed: Sequence[int], here: Sequence[Mark]) -> list[int]:
+    """Places of a list, and of the rows taken back that stand around each of them."""
+    out: list[int] = []
+    for n in listed[:1]:
+        first = next((k for k in range(n, 0, -1) if not here[k - 1].gone), 0)
+        out += range(first, n)
+    for n in listed:
+        stop = next((k for k in range(n + 1, len(here)) if not here[k].gone), len(here))
+        out += range(n, stop)
+    return out
+
+
+def _walked(
+    there: Sequence[Mark], here: Sequence[Mark], theirs: Sequence[int], places: Sequence[int],
+    same: Callable[[int, int], bool],
+) -> dict[int, int]:  # fmt: skip
+    """Pairs of rows of two lists, from their beginnings on; as many as can be where only what was taken back is left out."""
+    best = {(0, 0): (0, 0)}  # so many pairs up to there, and so many of them of rows that are shown
+    ways: dict[tuple[int, int], tuple[int, int]] = {}
+    todo, most = [(0, 0, 0)], _WAYS + len(theirs) + len(places)
+    while todo and len(best) < most:
+        _, i, j = heappop(todo)
+        n, twin = theirs[i : i + 1], places[j : j + 1]
+        steps = [(1, 0)] * any(there[k].gone for k in n) + [(0, 1)] * any(here[k].gone for k in twin)
+        if n and twin and same(n[0], twin[0]):
+            steps.append((1, 1))
+        for down, along in steps:
+            count, shown = best[i, j]
+            if down and along:
+                count, shown = count + 1, shown + (not there[n[0]].gone and not here[twin[0]].gone)
+            to = i + down, j + along
+            if to not in best:
+                heappush(todo, (sum(to), *to))
+            if (count, shown) > best.get(to, (-1, 0)):
+                best[to], ways[to] = (count, shown), (i, j)
+    at, out = max(best, key=lambda each: (best[each], -sum(each))), dict[int, int]()
+    while at in ways:
+        i, j = ways[at]
+        if at == (i + 1, j + 1):
+            out[theirs[i]] = places[j]
+        at = i, j
+    return out
 
 
 def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int, int]:
-    """Runs of equal rows, stored in one go here or there, with words among them that both records hold once only."""
+    """Runs of equal rows, stored in one go here or there, with words among them that both records hold once only.
+
+    No list shows what was taken back here.
+    """
     free = _free(len(here.rows), len(there.rows), copies)
+    mine = [n for n, row in enumerate(here.rows) if not row.gone]
 
     def shown(n: int, by: int) -> bool:
         """May a list have shown this row again? Rows that were stored alone in both records were said twice."""
         return (
-            0 <= n < len(free) and n + by in free[n] and there.rows[n].digest == here.rows[n + by].digest
-            and (there.rows[n].shown or here.rows[n + by].shown)
+            0 <= n < len(free) and 0 <= n + by < len(mine) and (twin := mine[n + by]) in free[n]
+            and there.rows[n].digest == here.rows[twin].digest and (there.rows[n].shown or here.rows[twin].shown)
         )  # fmt: skip
 
-    once = _once(here.rows)
+    once = _once([here.rows[n] for n in mine])
     out: dict[int, int] = {}
     for digest, n in _once(there.rows).items():
         by = once.get(digest, -1) - n
@@ -239,9 +311,9 @@ def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int,
             first -= 1
         while shown(last + 1, by):
             last += 1
-        begins = first == 0 or here.begins_a_list(first + by)
+        begins = first == 0 or here.begins_a_list(mine[first + by])
         if last - first + 1 >= (_ENOUGH - 1 if begins else _ENOUGH):
-            out.update((k, k + by) for k in range(first, last + 1))
+            out.update((k, mine[k + by]) for k in range(first, last + 1))
     return out
 
 

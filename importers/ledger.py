@@ -18,6 +18,9 @@ MESSAGE: Final = "message"
 NODE: Final = "node"
 #: A message that was here before the import, as a live session had stored it.
 PRESENT: Final = "present"
+#: Another time at which a message that is here was stored, into a file that was merged.
+_TIME: Final = "time"
+_OF_MERGES: Final = 0  # no source: it stays when that is forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,23 @@ class Ledger:
     def brought(self, kind: str) -> set[int]:
         """All rows here that any import brought."""
         return {int(row[0]) for row in self._db.query("SELECT here FROM imported WHERE kind = ?", (kind,))}
+
+    # -- times --------------------------------------------------------------------------------------
+    def note_times(self, times: Iterable[tuple[int, float]]) -> None:
+        """Note when rows here were stored elsewhere: another file may know them by that."""
+        with self._db.transaction():
+            self._db.executemany(
+                "INSERT INTO imported(source_id, kind, key, here) VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
+                [(_OF_MERGES, _TIME, f"{at!r} {here}", here) for here, at in times],
+            )
+
+    def times(self, first: int, last: int) -> dict[int, tuple[float, ...]]:
+        """Other times at which rows here were stored, of those from one address to another."""
+        out: dict[int, tuple[float, ...]] = {}
+        sql = "SELECT key, here FROM imported WHERE kind = ? AND here BETWEEN ? AND ?"
+        for key, here in self._db.query(sql, (_TIME, first, last)):
+            out[here] = (*out.get(here, ()), float(key.split()[0]))
+        return out
 
     # -- duplicates ---------------------------------------------------------------------------------
     def mark(self, pairs: Sequence[tuple[int, int]]) -> None:

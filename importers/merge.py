@@ -8,7 +8,7 @@ Doing it again, or going on after an interruption, adds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -213,6 +213,7 @@ class _Merge:
 
         session = next(iter(sessions.values()))
         home = session.conversation_id
+        times = {} if self._gathered else Ledger(self._other.db).times(min(at), max(at))
         intake = Intake(
             self._deps,
             source,
@@ -222,6 +223,7 @@ class _Merge:
                 self._gathered,
                 resumed=lambda: self._resumed(conversation, home),
                 knows=lambda nonce: self._other.sessions.nonce_owner(nonce) is not None,
+                times={str(there): each for there, each in times.items()},
             ),
         )
         same = self._same(home, heads)
@@ -232,7 +234,9 @@ class _Merge:
         self.out.present += taken.present
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
         self._ids.messages.update({int(k): n for k, n in self._ledger.rows_by_source(source, MESSAGE).items()})
-        self._taken_back(session, heads, same)
+        self._taken_back(session, heads)
+        if not self._gathered:
+            self._note_times(heads, times)
 
     def _same(self, home: int, heads: Sequence[Stored]) -> dict[int, int]:
         """Rows there that are here: they say the same, stored at the same time, under the same number or as the only ones.
@@ -276,7 +280,7 @@ class _Merge:
                     home, session.session_id, store.last_seq(home), [], source="", now=self._deps.clock(), retract=known
                 )
 
-    def _taken_back(self, session: Session, heads: Sequence[Stored], copied: Collection[int]) -> None:
+    def _taken_back(self, session: Session, heads: Sequence[Stored]) -> None:
         """Undo of the stand-in, done here too; what it brought back comes back where nothing here knows of that, or where its
         record goes on longer."""
         store, home = self._deps.store, session.conversation_id
@@ -291,14 +295,23 @@ class _Merge:
             ]  # fmt: skip
             back = [
                 now.store_id for was, now in pairs
-                if was.store_id in copied and now.flags & ~was.flags & Flag.RETRACTED
-                and (later or was.flags & ~now.flags & Flag.RESTORED)
+                if now.flags & ~was.flags & Flag.RETRACTED and (later or was.flags & ~now.flags & Flag.RESTORED)
             ]  # fmt: skip
             if gone or back:
                 store.append(
                     home, session.session_id, store.last_seq(home), [], source="", now=self._deps.clock(),
                     retract=gone, restore=back,
                 )  # fmt: skip
+
+    def _note_times(self, heads: Sequence[Stored], times: Mapping[int, tuple[float, ...]]) -> None:
+        """When rows were stored there, by which other files may know them: a list that a process began with was stored anew."""
+        here = self._deps.store.heads_of([n for head in heads if (n := self._ids.messages.get(head.store_id))])
+        pairs = [(head, here[n]) for head in heads if (n := self._ids.messages.get(head.store_id, 0)) in here]
+        self._ledger.note_times(
+            (now.store_id, at)
+            for was, now in pairs if was.digest == now.digest
+            for at in (was.stored_at, *times.get(was.store_id, ())) if at != now.stored_at
+        )  # fmt: skip
 
     def _note_records(self, conversation: int, rows: Sequence[Row]) -> None:
         """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from itertools import accumulate, pairwise, permutations
 
@@ -78,6 +79,48 @@ def test_a_message_that_a_new_process_shows_alone_is_the_one_that_was_said() -> 
 
     assert said(woven(kept, lost, range(4))) == b"a done ok done".split()
     assert said(woven(lost, kept, range(3))) == b"a done ok done".split()
+
+
+def test_rows_that_a_merge_found_to_be_one_are_one_in_every_later_merge() -> None:
+    """Each of them is known by both times at which it was stored."""
+    first = marks("ok done ok", 1)
+    there = [row._replace(at=9.0, also=(row.at,)) for row in first[1:]]
+
+    assert said(woven(first, there, None)) == said(first)
+    assert said(woven(there, first, None)) == said(first)
+
+
+@pytest.mark.parametrize("undone", ["a b", "c", "b c", "a b c"])
+def test_what_was_taken_back_in_one_record_is_no_new_row_of_another_list(undone: str) -> None:
+    """It lies at the beginning, in the middle or at the end, and is said anew or not; equal words go to what is shown."""
+    gone = undone.encode().split()
+    first = marks("a b c", 1)
+    later = [row._replace(at=9.0, shown=True, gone=row.digest in gone) for row in first]
+    shown = [n for n, row in enumerate([*later, *marks("x", 10)]) if not row.gone]
+
+    found = interleave([*later, *marks("x", 10)], first, {0: shown})
+    assert found.same == {0: 0, 1: 1, 2: 2}
+    found = interleave(first, [*later, *marks("x", 10)], {0: range(3)})
+    assert found.same == {0: 0, 1: 1, 2: 2}
+
+
+def test_words_that_were_taken_back_and_said_again_are_those_that_are_shown() -> None:
+    """Of two rows that say the same the one that goes on as the other record does."""
+    first = marks("a yes b", 1)
+    later = [*marks("a", 9, each=0), *(row._replace(gone=True) for row in marks("yes no", 9, each=0))]
+    later += marks("yes b", 9, each=0)
+
+    assert interleave(later, first, {0: [0, 3, 4]}).same == {0: 0, 1: 3, 2: 4}
+
+
+def test_a_long_record_with_much_that_was_taken_back_is_merged_in_a_moment() -> None:
+    """The same words all over, so that each row could be any other one."""
+    first = [row._replace(gone=n % 7 == 3) for n, row in enumerate(marks("ok " * 3000, 1))]
+    later = [row._replace(gone=n % 5 == 3) for n, row in enumerate(marks("ok " * 3000, 9999, each=0))]
+    began = time.monotonic()
+    interleave(first, later, {0: [n for n, row in enumerate(first) if not row.gone]})
+
+    assert time.monotonic() - began < 5
 
 
 def test_equal_words_between_two_copies_are_two_where_both_were_said_in_turn() -> None:

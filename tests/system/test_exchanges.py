@@ -92,6 +92,44 @@ def test_what_was_taken_back_and_said_again_stays_where_a_copy_of_in_between_is_
     assert after(hermes_home, f"ok 0 ok 1 ok 2 undo yes yes undo kept ok 2 ... ok {last}") == HOLDS
 
 
+@pytest.mark.parametrize(
+    "story",
+    [
+        "ok 0 ok 1 yes emptied killed go undo ok",
+        "go 0 kept yes 1 ok kept 0 undo ok go ok 1 ok go older killed yes",
+    ],
+    ids=["here", "there"],
+)
+def test_what_was_taken_back_in_one_of_two_files_is_no_difference_of_their_lists(hermes_home: Path, story: str) -> None:
+    """The other file has it, stored at another time by another process, and may have what follows it, too."""
+    assert after(hermes_home, story) == HOLDS
+
+
+def test_a_row_that_a_merge_has_found_to_be_another_file_s_is_known_by_both_times(hermes_home: Path) -> None:
+    """A third file has it from the other one, and no prompt that could tell where a list with it begins."""
+    story = "2 yes 0 ok 1 ok 2 ok yes kept yes 1 1 ok 1 ok ok ok kept 2 killed ok yes yes ok yes yes ok ok yes"
+    assert after(hermes_home, f"{story} older killed ok kept merged older") == HOLDS
+
+
+@pytest.mark.parametrize("more", ["", "ok ok ok"])
+def test_what_a_file_took_for_its_last_words_behind_a_record_is_no_proof_in_another(
+    hermes_home: Path, more: str
+) -> None:
+    """The list began with words that say the same."""
+    assert after(hermes_home, f"ok kept 0 ... {more} exchanged killed ok emptied ok") == HOLDS
+
+
+def test_two_lists_that_began_with_one_record_show_the_same_behind_it(hermes_home: Path) -> None:
+    """Though the only file that knew its prompt is gone."""
+    chat = Shelf(hermes_home, 1)
+    chat.goes("... emptied killed ok")
+    chat.left.clear()
+    chat.thread = list(chat.live)
+    chat.goes("ok emptied killed yes merged")
+
+    assert chat.verdict() == HOLDS
+
+
 @pytest.mark.parametrize("ours", ["record", "carrier", "stub"])
 @pytest.mark.parametrize("first", ["", "ok"])
 def test_text_of_ours_that_somebody_repeats_word_for_word_is_a_message(
