@@ -168,10 +168,10 @@ def _anchored(here: _Record, there: _Record, lists: Lists, resumed: Lists) -> di
     """Rows there that are rows here; from now on both came at one moment, and what lies between them comes between."""
     copies = _in_order(_copies(here.rows, there.rows))
     times = {n: here.at[twin] for n, twin in copies.items()}
+    for n, twin in _listed(here, there, copies, lists).items():
+        copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     for n, twin in _put_again(here, there, copies).items():
         copies[n], times[n] = twin, here.at[twin] if there.was_put(n) else there.at[n]
-    for n, twin in _listed(here, there, _in_order(copies), lists).items():
-        copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     for twin, n in _listed(there, here, {mine: n for n, mine in _in_order(copies).items()}, resumed).items():
         copies[n], times[n] = twin, min(here.at[twin], there.at[n])
     for n, twin in _runs(here, there, _in_order(copies)).items():
@@ -214,13 +214,14 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
 def _listed(here: _Record, there: _Record, copies: Mapping[int, int], lists: Lists) -> dict[int, int]:
     """Rows of lists that a record began with: around what it has copies of, in the places that each list should show.
 
-    Rows that were stored alone in both records were said twice; behind a copy no list shows what was said later, but what came
-    later may itself show what was there.
+    Rows that were stored alone in both records were said twice; behind the last copy no list shows what was said later, but what
+    came later may itself show what was there.
     """
+    last = max(copies, default=len(there.rows))
 
     def same(n: int, twin: int) -> bool:
         mine, theirs = here.rows[twin], there.rows[n]
-        said_twice = not mine.shown and (not theirs.shown or (copies and here.at[twin] > there.at[n]))
+        said_twice = not mine.shown and (not theirs.shown or (n > last and here.at[twin] > there.at[n]))
         return mine.digest == theirs.digest and not said_twice
 
     out: dict[int, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,29 @@ def test_what_a_file_took_for_its_last_words_behind_a_record_is_no_proof_in_anot
 ) -> None:
     """The list began with words that say the same."""
     assert after(hermes_home, f"ok kept 0 ... {more} exchanged killed ok emptied ok") == HOLDS
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        "ok ok ok yes | ok emptied killed yes yes | back yes",
+        "yes yes kept yes ok | yes exchanged killed yes yes | back ok ok",
+    ],
+)
+def test_a_list_that_is_shown_by_a_clock_that_went_back_is_that_list(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch, story: str
+) -> None:
+    """It was stored before its messages were said, by their times."""
+    real, behind = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() - behind[0])
+    chat = Shelf(hermes_home, 1)
+    for part in story.split("|"):
+        chat.goes(part)
+        behind[0] += 60
+    chat.merge_all()
+    chat.says(1)
+
+    assert chat.verdict() == HOLDS
 
 
 def test_two_lists_that_began_with_one_record_show_the_same_behind_it(hermes_home: Path) -> None:
