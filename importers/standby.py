@@ -324,8 +324,8 @@ class Standby:
         )  # fmt: skip
 
     def _in_turn(self, left: Sequence[Path], *, last: bool) -> Iterator[Path]:
-        """Stand-ins, the oldest first; but one that begins with a prompt which is not here waits for that which may bring it, and
-        one that brings the prompt of a record here comes before the others.
+        """Stand-ins, the oldest first; but one that brings the prompt of a record here comes before the others, and of these one
+        that begins with a prompt which is not here waits for that which may bring it.
 
         ``last``: nothing else is to come, so those that nothing explains come at the end.
         """
@@ -346,9 +346,9 @@ class Standby:
         try:
             deps = self._deps()
             other = parts_on(deps, there, ready=False)
-            if not is_known(deps, other):
-                return _WAITS
-            return _FIRST if explains(deps, other) else _NEXT
+            if explains(deps, other):
+                return _FIRST
+            return _NEXT if is_known(deps, other) else _WAITS
         except _NOT_MERGED:
             return _NEXT
         finally:

@@ -112,6 +112,11 @@ def test_a_row_that_a_merge_has_found_to_be_another_file_s_is_known_by_both_time
     assert after(hermes_home, f"{story} older killed ok kept merged older") == HOLDS
 
 
+def test_a_file_that_explains_a_record_is_merged_first_though_a_record_of_its_own_waits(hermes_home: Path) -> None:
+    """Each of three files begins with a prompt that the one before it knows."""
+    assert after(hermes_home, "... ... 1 ok 0 ok 0 ok 1 ok 0 ok 2 emptied ok ok emptied killed 1") == HOLDS
+
+
 @pytest.mark.parametrize("more", ["", "ok ok ok"])
 def test_what_a_file_took_for_its_last_words_behind_a_record_is_no_proof_in_another(
     hermes_home: Path, more: str
