@@ -158,13 +158,16 @@ class _Merge:
         for each in self._other.sessions.of_conversation(conversation):
             known = deps.sessions.find(each.session_id)
             if known is None:
-                last = out[-1:] or before
+                # By a clock that went back a session may seem to be older than the one that it goes on from.
+                mine = deps.sessions.find(each.parent_session_id or "") if each.origin == "rotation" else None
+                rotated = [mine] if mine is not None else out[-1:]
+                last = rotated or before
                 known = deps.sessions.open(
                     each.session_id, now=each.started_at, platform=each.platform, host_key=each.host_key or None,
-                    parent=last[0] if last else None, origin="rotation" if out else each.origin if last else "start",
+                    parent=last[0] if last else None, origin="rotation" if rotated else each.origin if last else "start",
                     fork_seq=fork_seq, mode=each.mode, model=each.model, principal=each.principal,
                 )  # fmt: skip
-                if nonce and not out:
+                if nonce and not rotated:
                     known = deps.sessions.take_nonce(known, nonce)
                 if each.ended_at:
                     deps.sessions.end(each.session_id, now=each.ended_at, reason=each.end_reason or "")

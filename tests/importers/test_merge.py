@@ -85,6 +85,18 @@ def test_a_merge_adds_what_is_missing(pair: Pair) -> None:
         assert pair.stored() == digests(pair.said)
 
 
+def test_a_session_that_began_by_a_clock_that_went_back_goes_on_with_its_parents_conversation(pair: Pair) -> None:
+    """It seems to be older than its parent."""
+    parent = pair.other.sessions.find("s")
+    pair.other.sessions.open("a", now=parent.started_at - 60, parent=parent, origin="rotation")
+    pair.other.ingest_list("a", Chat([*pair.said, *chat().turns(1, first=50)]))
+    pair.other.db.close()
+    pair.merge()
+
+    assert pair.stored() == digests([*pair.said, *chat().turns(1, first=50)])
+    assert len({pair.one.sessions.find(name).conversation_id for name in ("s", "a")}) == 1
+
+
 def archive(db: Any, rows: list[int], handle: str = "mem://s/1", at: float = 5.0) -> Archive:
     """A range over these rows, archived in a database."""
     made = Archive(
