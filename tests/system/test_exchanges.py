@@ -149,14 +149,12 @@ def test_a_list_that_is_shown_by_a_clock_that_went_back_is_that_list(
 
 
 def test_two_lists_that_began_with_one_record_show_the_same_behind_it(hermes_home: Path) -> None:
-    """Though the only file that knew its prompt is gone."""
-    chat = Shelf(hermes_home, 1)
-    chat.goes("... emptied killed ok")
-    chat.left.clear()
-    chat.thread = list(chat.live)
-    chat.goes("ok emptied killed yes merged")
-
-    assert chat.verdict() == HOLDS
+    """Where nothing that is merged by then knows its prompt."""
+    said = (
+        "ok yes yes ok yes 1 ok yes yes yes yes ok ok 1 ok yes ok 1 yes ok yes ok ok ok ok 2 yes 2 killed yes 0 ok ok"
+    )
+    story = "kept 0 kept yes 2 yes 1 ok 0 yes older killed 0 ok merged yes ok 0 ok 2 emptied ok emptied killed yes 1"
+    assert after(hermes_home, f"{said} {story}") == HOLDS
 
 
 @pytest.mark.parametrize("ours", ["record", "carrier", "stub"])
