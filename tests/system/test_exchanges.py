@@ -11,7 +11,8 @@ from worlds.shelf import Shelf
 from hermes_lcm.text import markup
 
 HOLDS = (0, 0, False)
-_EVERY_CAUSE = (10, 21, 27, 35, 41, 56, 73, 80, 88, 94, 142, 158, 166)
+_EVERY_CAUSE = (10, 21, 27, 35, 41, 56, 73, 80, 88, 94, 142, 158, 166, 203, 237, 291)
+_UNDONE = (5, 7, 46, 59)
 
 
 def after(home: Path, story: str) -> tuple[int, int, int]:
@@ -178,6 +179,16 @@ def test_text_of_ours_that_somebody_repeats_word_for_word_is_a_message(
 @pytest.mark.parametrize("seed", [*range(1, 6), *_EVERY_CAUSE])
 def test_files_that_are_exchanged_at_random_lose_and_double_nothing(hermes_home: Path, seed: int) -> None:
     chat = Shelf(hermes_home, seed)
+    chat.plays(20)
+
+    assert chat.verdict() == HOLDS
+
+
+@pytest.mark.parametrize("seed", _UNDONE)
+def test_files_that_are_exchanged_at_random_lose_and_double_nothing_of_what_was_undone(
+    hermes_home: Path, seed: int
+) -> None:
+    chat = Shelf(hermes_home, seed, undo=True)
     chat.plays(20)
 
     assert chat.verdict() == HOLDS
