@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest, FleetError, FleetUnavailable
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from ..recall.access import Access
 
 TOPIC: Final = "fleet"
-#: So many blocks at most an earlier server gave that this one did not.
-_MOST_BLOCKS: Final = 10_000
+#: On a server that does not know all blocks, hosts keep so far from their own: others may come with newer ones.
+_APART: Final = 1_000
 _CONFLICTS: Final = "fleet conflicts"
 _UNREADABLE: Final = "fleet unreadable"
 _HELD: Final = "fleet held"
@@ -120,15 +121,16 @@ class Member:
         numbers, state = Numbers(self._db, self._outbox, connection), self._outbox.state()
         if state is None:
             file = new_file()
-            state = self._outbox.join(file, _new_block(connection, file))
+            state = self._outbox.join(file, numbers.new_block(file))
         if not self._outbox.is_made():
             state = self._outbox.remake(state)
         if state.untold:
             state = self._outbox.share(state, numbers.shared())
         newest, mark, role, server, seen = connection.execute(_MARK, (state.file,)).fetchall()[0]
-        if server != state.server or seen < state.seen:
-            # Another one, or an older copy of it, counts its transactions for itself.
-            moved: dict[str, Any] = {"pulled": 0, "obeyed": 0} if state.server else {}
+        # Another server, or an older copy of it, counts its transactions for itself.
+        elsewhere = bool(state.server) and (server != state.server or seen < state.seen)
+        if server != state.server or elsewhere:
+            moved: dict[str, Any] = {"pulled": 0, "obeyed": 0} if elsewhere else {}
             self._outbox.change(server=server, seen=seen, **moved)
             state = replace(state, server=server, seen=seen, **moved)
         lost = mark < state.mark and role == state.role
@@ -136,20 +138,25 @@ class Member:
         if lost:  # another server took the place of the one that confirmed them
             Meta(self._deps().db).forget(_SESSIONS_HELD)
             state = self._outbox.remake(replace(state, pulled=0, obeyed=0))
+        return self._with_own_numbers(state, numbers, newest, elsewhere=lost or elsewhere)
+
+    def _with_own_numbers(self, state: State, numbers: Numbers, newest: int, *, elsewhere: bool) -> State:
+        """A state whose numbers are nobody else's; ``elsewhere``: another server gave them, or a newer copy of this one."""
         taken = numbers.taken(state)
-        older = state.blocks[-1] != newest or numbers.is_older(state)  # or it is another role's
-        if older or taken:
-            self._outbox.change(lacks_own=True, pulled=0)
-            state = replace(state, lacks_own=True, pulled=0)
+        older = elsewhere or state.blocks[-1] != newest or numbers.is_older(state)  # or it is another role's
+        if older or taken:  # another copy of it may be in use: this one goes by a name of its own from now on
+            facts: dict[str, Any] = {"file": new_file(), "mark": 0, "lacks_own": True, "pulled": 0}
+            self._outbox.change(**facts)
+            state = replace(state, **facts)
         for each in taken or ((None,) if older else ()):
-            block = _new_block(connection, state.file, self._outbox.last() // BLOCK)
-            state = self._outbox.take_block(state, block, each)
+            beyond = self._outbox.last() // BLOCK + (_APART if elsewhere else 0)
+            state = self._outbox.take_block(state, numbers.new_block(state.file, beyond), each)
         return state
 
     def push(self, between: Callable[[], object] = lambda: None) -> Pushed:
         """Push all rows that the server lacks. Raises FleetError; then the next call goes on."""
         with self.joined() as (connection, state):
-            pusher = Pusher(self._deps(), self._outbox, state, connection)
+            pusher = Pusher(self._deps(), self._outbox, state, connection, lambda: self._state(connection))
             try:
                 while pusher.step():
                     between()
@@ -297,11 +304,9 @@ class Member:
                     cursor.execute("SELECT lcm.release(%s)", (nonce[0],))
 
     def _puller(self, connection: Connection[tuple[Any, ...]], state: State) -> Puller:
-        return Puller(
-            self._deps(), self._outbox, state, connection, lambda beyond: _new_block(connection, state.file, beyond),
-            self._seen,
-            Meta(self._deps().db).value(_NOT_TAKEN) or {},
-        )  # fmt: skip
+        new_block = partial(Numbers(self._db, self._outbox, connection).new_block, state.file)
+        refused = Meta(self._deps().db).value(_NOT_TAKEN) or {}
+        return Puller(self._deps(), self._outbox, state, connection, new_block, self._seen, refused)
 
     def verify(self, between: Callable[[], object] = lambda: None) -> Verified:
         """Every message, summary and prompt of here against the server's, by number and digest, and whose conversations are.
@@ -381,13 +386,3 @@ def member_of(deps: Access) -> Member:
 def exact(deps: Access) -> Access:
     """A copy of an access that reads messages exactly as they were said."""
     return replace(deps, store=MessageStore(deps.db, deps.index, unfold=deps.payloads.whole))
-
-
-def _new_block(connection: Connection[tuple[Any, ...]], file: str, beyond: int = 0) -> int:
-    """A block for a file. ``beyond``: an earlier server gave blocks up to this one; SQLite counts on from the greatest number."""
-    row = connection.execute("SELECT lcm.new_block(%s)", (file,)).fetchone()
-    if row is not None and row[0] <= beyond < row[0] + _MOST_BLOCKS:
-        sql = "SELECT max(lcm.new_block(%s)) FROM generate_series(%s::bigint, %s)"
-        row = connection.execute(sql, (file, row[0], beyond)).fetchone()
-    assert row is not None
-    return int(row[0])

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 _SAMPLE: Final = 2_000
+#: So many blocks at most an earlier server gave that this one did not.
+_MOST_BLOCKS: Final = 10_000
 _Mark = tuple[float | str, bytes]
 #: Time and words by which a row is known from another one of the same number; here and there.
 _MARKS: Final = {
     "messages": ("stored_at", "digest"), "nodes": ("r.created_at", "fingerprint"), "assemblies": ("r.created_at", "NULL"),
 }  # fmt: skip
+_OWN: Final = "SELECT block FROM lcm.blocks WHERE block = ANY(%s) AND role = session_user"
 _KNOWN: Final = "SELECT conversation FROM lcm.conversations WHERE nonce = ANY(%s)"
 _BLOCKS: Final = f"SELECT DISTINCT id / {BLOCK} FROM lcm.messages WHERE conversation = ANY(%s)"
 
@@ -43,17 +46,28 @@ class Numbers:
         return False
 
     def taken(self, state: State) -> list[Taken]:
-        """Ranges of numbers of rows that wait here, and that the server has for other rows.
+        """Ranges of numbers of rows that wait here, and that the server has for other rows, or never gave to this role.
 
-        The file or its copy gave them twice: after an older one was put back, or on two machines.
+        The file or its copy gave them twice: after an older one was put back, or on two machines, of which the other one may
+        be about to send its rows.
         """
+        ranges = [(kind, *each) for kind in NUMBERED for each in self._outbox.waiting(kind)]
+        blocks = [first // BLOCK for _, first, _ in ranges]
+        own = {row[0] for row in self._server.execute(_OWN, (blocks,)).fetchall()} if blocks else set()
         out = []
-        for kind in NUMBERED:
-            for first, last in self._outbox.waiting(kind):
-                clash = self._first_other(state, kind, first, last)
-                if clash is not None:
-                    out.append(Taken(kind, clash, max(last, self._greatest(kind, first // BLOCK))))
+        for kind, first, last in ranges:
+            clash = self._first_other(state, kind, first, last, given=first // BLOCK in own)
+            if clash is not None:
+                out.append(Taken(kind, clash, max(last, self._greatest(kind, first // BLOCK))))
         return out
+
+    def clash(self, state: State, kind: str, numbers: Sequence[int]) -> bool:
+        """Does the server have one of these numbers, or one between them, for another row than is here?"""
+        blocks: dict[int, list[int]] = {}
+        for number in numbers:
+            blocks.setdefault(number // BLOCK, []).append(number)
+        ranges = [(min(each), max(each)) for each in blocks.values()]
+        return any(self._first_other(state, kind, *each, given=True) is not None for each in ranges)
 
     def shared(self) -> dict[str, Range]:
         """Rows that the server has from another copy of this file, which joined first: their range and its distance, by table."""
@@ -64,22 +78,43 @@ class Numbers:
         best = max(blocks, key=lambda block: found["messages", block], default=0)
         return {kind: (1, found[kind, best], best * BLOCK) for kind in NUMBERED if found.get((kind, best))}
 
+    def new_block(self, file: str, beyond: int = 0) -> int:
+        """A block for a file. ``beyond``: an earlier server gave blocks up to this one; SQLite counts on from there.
+
+        One in which the server has rows already is another host's, by the word of that earlier server.
+        """
+        while True:
+            block = int(self._server.execute("SELECT lcm.new_block(%s)", (file,)).fetchall()[0][0])
+            if block <= beyond < block + _MOST_BLOCKS:
+                sql = "SELECT max(lcm.new_block(%s)) FROM generate_series(%s::bigint, %s)"
+                block = int(self._server.execute(sql, (file, block, beyond)).fetchall()[0][0])
+            if not any(self._greatest(kind, block) for kind in ("messages", "nodes")):
+                return block
+
     def _greatest(self, kind: str, block: int) -> int:
         """The greatest number of a block that the server knows; 0 for none."""
         sql = f"SELECT coalesce(max(id), 0) FROM lcm.{kind} WHERE id > %s AND id < %s"
         return int(self._server.execute(sql, (block * BLOCK, (block + 1) * BLOCK)).fetchall()[0][0])
 
-    def _first_other(self, state: State, kind: str, first: int, last: int) -> int | None:
-        """The smallest number of a range that the server has for another row than is here; it has all greater ones so."""
+    def _first_other(self, state: State, kind: str, first: int, last: int, *, given: bool) -> int | None:
+        """The smallest number of a range that the server has for another row than is here; it has all greater ones so.
+
+        ``given``: by the server, to this role. Of other numbers that wait, the first one that the server has not for this row.
+        """
         sql = f"SELECT DISTINCT id FROM lcm.{kind} WHERE id BETWEEN %s AND %s ORDER BY id LIMIT {_SAMPLE}"
-        while numbers := [row[0] for row in self._server.execute(sql, (first, last)).fetchall()]:
+        while True:
+            numbers = (
+                [row[0] for row in self._server.execute(sql, (first, last)).fetchall()]
+                if given else self._outbox.fresh(kind, first, last, _SAMPLE)
+            )  # fmt: skip
+            if not numbers:
+                return None
             own = [number for number in numbers if state.to_fleet(kind, number) == number]
             there, here = self._there(kind, own), self._here(kind, own)
-            other = [number for number in own if number in here and not here[number] & there[number]]
+            other = [number for number in own if number in here and not here[number] & there.get(number, set())]
             if other:
                 return int(other[0])
             first = numbers[-1] + 1
-        return None
 
     def _last_same(self, kind: str, block: int) -> int:
         """The greatest number here whose row the server has in a block, as a copy of this file gave it; 0 for none."""

@@ -271,6 +271,11 @@ class Outbox:
         sql = f"SELECT min(id), max(id) FROM fleet_outbox WHERE kind = ? AND fresh GROUP BY id / {BLOCK}"
         return [(int(first), int(last)) for first, last in self._db.query(sql, (kind,))]
 
+    def fresh(self, kind: str, first: int, last: int, most: int) -> list[int]:
+        """The smallest numbers of a range of new rows that the server lacks."""
+        sql = "SELECT DISTINCT id FROM fleet_outbox WHERE kind = ? AND fresh AND id BETWEEN ? AND ? ORDER BY id LIMIT ?"
+        return [row[0] for row in self._db.query(sql, (kind, first, last, most))]
+
     def last_entry(self) -> int:
         """The newest entry; 0 for none."""
         return int(self._db.query("SELECT coalesce(max(n), 0) FROM fleet_outbox")[0][0])

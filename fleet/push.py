@@ -9,7 +9,7 @@ file is open meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,7 @@ from ..storage.meta import Meta
 from ..storage.packing import pack
 from ..text.content import encode
 from .covered import GONE, without_words
+from .numbers import Numbers
 from .objects import is_elsewhere, objects_of
 from .outbox import BLOCK, NUMBERED, Entry, Outbox, State
 from .server import refuses
@@ -134,11 +135,23 @@ class _RefusedError(Exception):
         self.conversation_id, self.nonce = conversation_id, nonce
 
 
-class Pusher:
-    """Pushes one database over one connection."""
+class _TakenError(Exception):
+    """The server has some numbers for other rows, since the state was looked at."""
 
-    def __init__(self, deps: Access, outbox: Outbox, state: State, connection: Connection[tuple[Any, ...]]) -> None:
+
+class Pusher:
+    """Pushes one database over one connection. ``renumber``: looks at the state anew, and gives other numbers to rows."""
+
+    def __init__(
+        self,
+        deps: Access,
+        outbox: Outbox,
+        state: State,
+        connection: Connection[tuple[Any, ...]],
+        renumber: Callable[[], State],
+    ) -> None:
         self._deps, self._outbox, self._state, self._server = deps, outbox, state, connection
+        self._renumber, self._numbers_there = renumber, Numbers(deps.db, outbox, connection)
         self._opened: dict[int, tuple[int, int]] = {}
         self._refused: set[int] = set()
         self._after = 0  # the last entry that was looked at; those of refused conversations stay
@@ -158,14 +171,18 @@ class Pusher:
         while True:
             left = set[int]()
             try:
-                with self._server.transaction():
+                with self._server.transaction():  # the mark first: its lock lets another copy of this file wait
+                    self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
+                    self._refuse_taken(entries)
                     self._opened = {}
                     left = self._write(entries, rows)
-                    self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
                 break
             except _RefusedError as exc:
                 self._refused.add(exc.conversation_id)
                 self.out.refused.append(exc.nonce)
+            except _TakenError:
+                self._state = self._renumber()
+                return True
         self._state = replace(self._state, mark=self._state.mark + 1)
         self._forget_objects([row for row in rows if row.head.conversation_id not in self._refused])
         self._after = entries[-1].n
@@ -192,16 +209,24 @@ class Pusher:
         """Is it news for the server, and no row that came from there and has not changed since?"""
         return (entry.kind, entry.id) not in self._came
 
+    def _refuse_taken(self, entries: Sequence[Entry]) -> None:
+        """Raise _TakenError where the server has own numbers of new rows for others: a copy of the file was faster."""
+        for kind in NUMBERED:
+            new = [each.id for each in entries if each.fresh and each.kind == kind and self._state.is_own(each.id)]
+            if self._numbers_there.clash(self._state, kind, new):
+                raise _TakenError
+
     def _came_from_there(self, entries: Sequence[Entry]) -> set[tuple[str, int]]:
         """New rows under numbers of other hosts that the server has; a stand-in gives numbers that no server gave."""
         out = set[tuple[str, int]]()
+        changed = {(each.kind, each.id) for each in entries if not each.fresh}
         for kind in NUMBERED:
             new = [each.id for each in entries if each.fresh and each.kind == kind]
             others = {n: each for each in new if not self._state.is_own(n := self._state.to_fleet(kind, each))}
             if others:
                 rows = self._server.execute(f"SELECT id FROM lcm.{kind} WHERE id = ANY(%s)", (list(others),)).fetchall()
                 out |= {(kind, others[row[0]]) for row in rows}
-        return out
+        return out - changed
 
     def _read(self, sql: str, numbers: Iterable[int]) -> list[tuple[Any, ...]]:
         wanted = padded(sorted(set(numbers)))

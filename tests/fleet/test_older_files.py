@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from worlds.fleet import Fleet, Host
+from worlds.postgres import Postgres
 from worlds.process import Chat, chat
 
 from hermes_lcm.fleet.numbers import Numbers
@@ -234,3 +236,79 @@ def test_a_session_whose_list_is_newer_than_its_restored_file(fleet: Fleet, host
     live = live.user("and on").says("good")
     a.take(live, "c")
     _settled(fleet, a, b, rows=8)
+
+
+def _while_it_looks(host: Host, what: Callable[[], object]) -> None:
+    """Once, between a host's look at the server and its push, something else happens."""
+    look, left = host.member._state, [what]
+
+    def state(connection: object) -> object:
+        found = look(connection)  # type: ignore[arg-type]
+        if left:
+            left.pop()()
+        return found
+
+    host.member._state = state  # type: ignore[method-assign,assignment]
+
+
+@pytest.mark.parametrize("role", ["the same role", "a role of its own"])
+@pytest.mark.parametrize("session", ["in one session", "in two"])
+def test_two_copies_that_send_at_the_same_moment(fleet: Fleet, host: Hosts, role: str, session: str) -> None:
+    """Neither has seen what the other one sends; both gave the same numbers."""
+    a, b, c = host("a"), host("b"), host("c")
+    a.take(chat().turns(3), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    b = _put(b, old)
+    if role == "the same role":
+        b.to(a.dsn)
+    for first, each in ((100, a), (200, b)):
+        if session == "in one session":
+            each.take(chat().turns(3).turns(2, first=first), "c")
+        else:
+            each.take(chat().turns(2, first=first), f"x{first}")
+    _while_it_looks(b, a.member.push)
+    _settled(fleet, a, b, c, rows=14)
+
+
+def test_copies_under_one_role_take_few_numbers(fleet: Fleet, host: Hosts) -> None:
+    """Each goes by a name of its own once they have met."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3), "c")
+    a.member.push()
+    old = _copy(a)
+    a = a.restart()
+    b = _put(b, old).to(a.dsn)
+    for each in (a, b):
+        each.take(chat().turns(2), f"x{each.folder.name}")
+    _rounds(a, b)
+    blocks = fleet.count("blocks")
+    _rounds(a, b)
+
+    assert fleet.count("blocks") == blocks <= 4
+    assert fleet.count("messages") == 14
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_new_server_gives_nobody_the_numbers_of_a_host_that_has_not_come_yet(
+    postgres: Postgres, fleet: Fleet, host: Hosts, tmp_path: Path, first: str
+) -> None:
+    """An empty one counts from one again; the hosts never fetched from each other, and bring their rows."""
+    a, b, c = host("a"), host("b"), host("c")
+    a.take(chat().turns(1), "ca")
+    a.member.push()
+    b.take(chat().turns(10, first=50), "cb")
+    b.member.push()
+    (tmp_path / "new").mkdir()
+    new = Fleet(postgres, tmp_path / "new")
+    new.tag = fleet.tag
+    for each in (a, b, c):
+        each.to(new.role(each.folder.name))
+    order = (a, b) if first == "a" else (b, a)
+    order[0].member.push()
+    a.member.push()
+    a.take(chat().turns(4, first=100), "later")
+    a.member.push()
+    _settled(new, a, b, c, rows=30)
+    new.close()

@@ -304,6 +304,20 @@ def test_a_message_that_is_taken_back_is_taken_back_on_the_server(fleet: Fleet, 
     assert [row[0] for row in a.sql(f"SELECT count(*) FROM lcm.messages WHERE flags & {Flag.RETRACTED} <> 0")] == [2]
 
 
+def test_what_changed_since_it_came_is_pushed(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the fetch was killed before it dropped its notes, and both stand in one batch."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3))
+    a.member.push()
+    with monkeypatch.context() as patch:
+        patch.setattr(Outbox, "drop_fresh", lambda *_: None)
+        b.member.pull(30)
+    b.take(chat().turns(2).user("another question"))
+    b.member.push()
+
+    assert [row[0] for row in a.sql(f"SELECT count(*) FROM lcm.messages WHERE flags & {Flag.RETRACTED} <> 0")] == [2]
+
+
 def test_an_older_file_that_was_put_back_takes_nobodys_numbers(host: Hosts, tmp_path: Path) -> None:
     """What it stores from now on gets numbers of its own."""
     a = host("a")
