@@ -21,6 +21,7 @@ from ..importers.merge import Merged, merge
 from ..records import Flag
 from ..session import is_alone
 from ..storage.connection import Database
+from ..store import Segment
 from .covered import GONE
 from .objects import ODD, fetched, objects_of
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
@@ -110,6 +111,8 @@ class Puller:
             named = dict(reversed([(row[0], row[1]) for row in self._rows(_NAMED, keys)]))
             shown = [each for row in tables["archives"] for each in row[3]]
             tables["purged"] = self._server.execute(_PURGED, (keys, shown)).fetchall() if shown else []
+        if not self._lacks(tables, keys):
+            return
         self._leave_out_twins(tables)
         if not self._lacks(tables, keys):
             return
@@ -136,27 +139,48 @@ class Puller:
         self.out.nodes += done.nodes
 
     def _leave_out_twins(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
-        """Of a message that two copies of a file sent, each under its own number, keep the one that is here, or the first."""
-        same: dict[tuple[Any, ...], list[int]] = {}
-        for row in tables["messages"]:
-            same.setdefault((row[0], row[1] % BLOCK, row[8], row[12]), []).append(row[1])
-        twins = [numbers for numbers in same.values() if len(numbers) > 1]
-        if not twins:
-            return
+        """Of a message that several files sent, each under its own number, keep the one that is here, or the first."""
         to_here = self.state.to_here
+        twins = [*_copied(tables["messages"]), *self._shown_again(tables["messages"])]
         here = self._deps.store.heads_of([to_here("messages", number) for numbers in twins for number in numbers])
         kept: dict[int, int] = {}
         for numbers in twins:
             one = next((number for number in numbers if to_here("messages", number) in here), numbers[0])
             kept.update((number, one) for number in numbers if number != one)
-        tables["messages"] = [
-            (*row[:15], kept.get(row[15], row[15]), row[16]) for row in tables["messages"] if row[1] not in kept
-        ]
+        if not kept:
+            return
+        tables["messages"] = _each_once(tables["messages"], kept)
         for table, column in (("nodes", 14), ("assemblies", 4), ("archives", 3)):
             tables[table] = [
                 row if table == "nodes" and row[2] else (*row[:column], _named(row[column], kept), *row[column + 1 :])
                 for row in tables[table]
             ]
+
+    def _shown_again(self, rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:
+        """Numbers of messages that one list showed two hosts, or two lives of a file, before these knew of each other.
+
+        Each counted them at the same place of the session. One alone may be a word that was said on both; two that follow each
+        other are not.
+        """
+        places: dict[tuple[str, int, bytes], list[int]] = {}
+        for row in (*rows, *self._own_rows({row[2] for row in rows})):
+            found = places.setdefault((row[2], row[3], bytes(row[8])), [])
+            if all(number // BLOCK != row[1] // BLOCK for number in found):
+                found.append(row[1])
+        twice = {(session, seq) for (session, seq, _), numbers in places.items() if len(numbers) > 1}
+        return [
+            numbers for (session, seq, _), numbers in places.items()
+            if len(numbers) > 1 and {(session, seq - 1), (session, seq + 1)} & twice
+        ]  # fmt: skip
+
+    def _own_rows(self, sessions: Iterable[str]) -> list[tuple[Any, ...]]:
+        """Rows of sessions that are here, in the columns of the server's."""
+        out: list[tuple[Any, ...]] = []
+        for each in filter(None, map(self._deps.sessions.find, sessions)):
+            for head in self._deps.store.heads([Segment(each.conversation_id)]):
+                number = self.state.to_fleet("messages", head.store_id)
+                out.append((0, number, head.session_id, head.seq, *[None] * 4, head.digest))
+        return out
 
     def _take(self, chain: Sequence[tuple[Any, ...]], tables: dict[str, list[tuple[Any, ...]]]) -> Merged:
         objects = objects_of(self._deps.config.fleet_objects)
@@ -328,6 +352,23 @@ class Puller:
             if any(head.flags & Flag.FORGOTTEN == Flag.PURGED for head in heads.values()):
                 archive = replace(archive, summary=GONE, preview="")
             self._deps.archives.add(archive)
+
+
+def _copied(rows: Iterable[tuple[Any, ...]]) -> list[list[int]]:
+    """Numbers of messages that two copies of a file sent: at the same place of two blocks, stored at the same time."""
+    same: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        same.setdefault((row[0], row[1] % BLOCK, row[8], row[12]), []).append(row[1])
+    return [numbers for numbers in same.values() if len(numbers) > 1]
+
+
+def _each_once(rows: Iterable[tuple[Any, ...]], kept: dict[int, int]) -> list[tuple[Any, ...]]:
+    """Messages with one number for each, which may be one of here."""
+    out: dict[int, tuple[Any, ...]] = {}
+    for row in sorted(rows, key=lambda row: row[1] in kept):
+        number = kept.get(row[1], row[1])
+        out.setdefault(number, (row[0], number, *row[2:15], kept.get(row[15], row[15]), row[16]))
+    return sorted(out.values(), key=lambda row: row[:2])
 
 
 def _named(numbers: Sequence[int], kept: dict[int, int]) -> list[int]:
