@@ -159,27 +159,34 @@ class Puller:
     def _shown_again(self, rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:
         """Numbers of messages that one list showed two hosts, or two lives of a file, before these knew of each other.
 
-        Each counted them at the same place of the session. One alone may be a word that was said on both; two that follow each
-        other are not.
+        Each counted them at the same place of the session, behind what both have. One alone may be a word that was said on both;
+        two that follow each other are not.
         """
-        places: dict[tuple[str, int, bytes], list[int]] = {}
-        for row in (*rows, *self._own_rows({row[2] for row in rows})):
-            found = places.setdefault((row[2], row[3], bytes(row[8])), [])
+        places: dict[tuple[str, int], dict[bytes, list[int]]] = {}
+        for row in (*rows, *self._only_here(rows)):
+            found = places.setdefault((row[2], row[3]), {}).setdefault(bytes(row[8]), [])
             if all(number // BLOCK != row[1] // BLOCK for number in found):
                 found.append(row[1])
-        twice = {(session, seq) for (session, seq, _), numbers in places.items() if len(numbers) > 1}
+        begun, common, twins = set[str](), set[tuple[str, int]](), dict[tuple[str, int], list[int]]()
+        for session, seq in sorted(places):
+            said = [*places[session, seq].values()]
+            if len(said) == 1 and ((session, seq - 1) in common or session not in begun):
+                common.add((session, seq))
+                if len(said[0]) > 1:
+                    twins[session, seq] = said[0]
+            begun.add(session)
         return [
-            numbers for (session, seq, _), numbers in places.items()
-            if len(numbers) > 1 and {(session, seq - 1), (session, seq + 1)} & twice
-        ]  # fmt: skip
+            each for (session, seq), each in twins.items() if {(session, seq - 1), (session, seq + 1)} & twins.keys()
+        ]
 
-    def _own_rows(self, sessions: Iterable[str]) -> list[tuple[Any, ...]]:
-        """Rows of sessions that are here, in the columns of the server's."""
-        out: list[tuple[Any, ...]] = []
-        for each in filter(None, map(self._deps.sessions.find, sessions)):
+    def _only_here(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Other rows of these sessions, that are here, in the same columns."""
+        there, out = {row[1] for row in rows}, list[tuple[Any, ...]]()
+        for each in filter(None, map(self._deps.sessions.find, {row[2] for row in rows})):
             for head in self._deps.store.heads([Segment(each.conversation_id)]):
                 number = self.state.to_fleet("messages", head.store_id)
-                out.append((0, number, head.session_id, head.seq, *[None] * 4, head.digest))
+                if number not in there:
+                    out.append((0, number, head.session_id, head.seq, *[None] * 4, head.digest))
         return out
 
     def _take(self, chain: Sequence[tuple[Any, ...]], tables: dict[str, list[tuple[Any, ...]]]) -> Merged:

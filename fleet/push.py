@@ -104,7 +104,8 @@ _TYPES: Final = (
 #: at the condition of an upsert.
 _SETTLED: Final = {
     "messages": f"s.flags & {int(Flag.PURGED)} <> 0",
-    "nodes": f"NOT (t.rung = 'purged' AND (s.rung = 'purged' OR s.id / {BLOCK} IN (SELECT block FROM lcm.blocks))) "
+    "nodes": "NOT (t.rung = 'purged' AND (s.rung = 'purged' "
+    f"OR EXISTS (SELECT FROM lcm.blocks b WHERE b.block = s.id / {BLOCK}))) "
     f"OR (t.text = '{GONE}' AND s.rung = 'purged')",
 }
 #: Columns that travel as text, and what the server makes of them.

@@ -684,5 +684,14 @@ BEGIN
 END $$;
 """
 
-STEPS: Final = tuple(map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT, _FIXED, _NAMED, _ONCE)))
+# Hosts that fetch from each other take a block each time: there are many, and each connection looks for the newest of a file.
+_MANY: Final = """
+CREATE INDEX blocks_file ON lcm.blocks(file);
+ALTER POLICY rest ON lcm.nodes
+  USING (rung = 'purged' OR EXISTS (SELECT FROM lcm.blocks b WHERE b.block = id / 100000000 AND b.role = session_user));
+"""
+
+STEPS: Final = tuple(
+    map(_with_flags, (_CORE + _RIGHTS, _MARKS, _FORGETTING, _COPIES, _SILENT, _FIXED, _NAMED, _ONCE, _MANY))
+)
 VERSION: Final = len(STEPS)

@@ -12,7 +12,7 @@ from worlds.postgres import Postgres
 from worlds.process import Chat, chat, reload
 
 from hermes_lcm.errors import FleetError, FleetUnavailable
-from hermes_lcm.fleet import outbox
+from hermes_lcm.fleet import member, outbox
 from hermes_lcm.fleet.outbox import Outbox
 from hermes_lcm.fleet.pull import Puller
 from hermes_lcm.records import Flag
@@ -364,6 +364,20 @@ def test_hosts_that_fetch_from_each_other_for_long_remember_few_blocks(
     assert [len(Outbox(one.db).state().blocks) for one in (a, b)] == [4, 4]
     assert a.counts()["messages"] == b.counts()["messages"] == 32
     assert all(one.member.verify().sound for one in (a, b))
+
+
+def test_a_connection_reads_no_list_of_all_blocks(fleet: Fleet, host: Hosts) -> None:
+    """There are as many as fetches of newer rows."""
+    a = host("a")
+    a.take(chat().turns(1))
+    a.member.push()
+    with psycopg.connect(fleet.admin, autocommit=True) as admin:
+        admin.execute("INSERT INTO lcm.blocks(role, file) SELECT 'another', n::text FROM generate_series(1, 20000) n")
+        admin.execute("ANALYZE lcm.blocks")
+    plan = [row[0] for row in a.sql(f"EXPLAIN {member._MARK}", "a file")]
+    plan += [row[0] for row in a.sql("EXPLAIN UPDATE lcm.nodes SET rung = 'purged' WHERE id = 5")]
+
+    assert not [line for line in plan if "Seq Scan on blocks" in line]
 
 
 def test_messages_under_numbers_that_no_server_gave_are_pushed(fleet: Fleet, host: Hosts) -> None:
