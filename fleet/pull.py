@@ -21,7 +21,6 @@ from ..importers.merge import Merged, merge
 from ..records import Flag
 from ..session import is_alone
 from ..storage.connection import Database
-from ..store import Segment
 from .covered import GONE
 from .objects import ODD, fetched, objects_of
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
@@ -139,9 +138,9 @@ class Puller:
         self.out.nodes += done.nodes
 
     def _leave_out_twins(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
-        """Of a message that several files sent, each under its own number, keep the one that is here, or the first."""
+        """Of a message that two copies of a file sent, each under its own number, keep the one that is here, or the first."""
         to_here = self.state.to_here
-        twins = [*_copied(tables["messages"]), *self._shown_again(tables["messages"])]
+        twins = _copied(tables["messages"])
         here = self._deps.store.heads_of([to_here("messages", number) for numbers in twins for number in numbers])
         kept: dict[int, int] = {}
         for numbers in twins:
@@ -149,45 +148,14 @@ class Puller:
             kept.update((number, one) for number in numbers if number != one)
         if not kept:
             return
-        tables["messages"] = _each_once(tables["messages"], kept)
+        tables["messages"] = [
+            (*row[:15], kept.get(row[15], row[15]), row[16]) for row in tables["messages"] if row[1] not in kept
+        ]
         for table, column in (("nodes", 14), ("assemblies", 4), ("archives", 3)):
             tables[table] = [
                 row if table == "nodes" and row[2] else (*row[:column], _named(row[column], kept), *row[column + 1 :])
                 for row in tables[table]
             ]
-
-    def _shown_again(self, rows: Sequence[tuple[Any, ...]]) -> list[list[int]]:
-        """Numbers of messages that one list showed two hosts, or two lives of a file, before these knew of each other.
-
-        Each counted them at the same place of the session, behind what both have. One alone may be a word that was said on both;
-        two that follow each other are not.
-        """
-        places: dict[tuple[str, int], dict[bytes, list[int]]] = {}
-        for row in (*rows, *self._only_here(rows)):
-            found = places.setdefault((row[2], row[3]), {}).setdefault(bytes(row[8]), [])
-            if all(number // BLOCK != row[1] // BLOCK for number in found):
-                found.append(row[1])
-        begun, common, twins = set[str](), set[tuple[str, int]](), dict[tuple[str, int], list[int]]()
-        for session, seq in sorted(places):
-            said = [*places[session, seq].values()]
-            if len(said) == 1 and ((session, seq - 1) in common or session not in begun):
-                common.add((session, seq))
-                if len(said[0]) > 1:
-                    twins[session, seq] = said[0]
-            begun.add(session)
-        return [
-            each for (session, seq), each in twins.items() if {(session, seq - 1), (session, seq + 1)} & twins.keys()
-        ]
-
-    def _only_here(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Other rows of these sessions, that are here, in the same columns."""
-        there, out = {row[1] for row in rows}, list[tuple[Any, ...]]()
-        for each in filter(None, map(self._deps.sessions.find, {row[2] for row in rows})):
-            for head in self._deps.store.heads([Segment(each.conversation_id)]):
-                number = self.state.to_fleet("messages", head.store_id)
-                if number not in there:
-                    out.append((0, number, head.session_id, head.seq, *[None] * 4, head.digest))
-        return out
 
     def _take(self, chain: Sequence[tuple[Any, ...]], tables: dict[str, list[tuple[Any, ...]]]) -> Merged:
         objects = objects_of(self._deps.config.fleet_objects)
@@ -367,15 +335,6 @@ def _copied(rows: Iterable[tuple[Any, ...]]) -> list[list[int]]:
     for row in rows:
         same.setdefault((row[0], row[1] % BLOCK, row[8], row[12]), []).append(row[1])
     return [numbers for numbers in same.values() if len(numbers) > 1]
-
-
-def _each_once(rows: Iterable[tuple[Any, ...]], kept: dict[int, int]) -> list[tuple[Any, ...]]:
-    """Messages with one number for each, which may be one of here."""
-    out: dict[int, tuple[Any, ...]] = {}
-    for row in sorted(rows, key=lambda row: row[1] in kept):
-        number = kept.get(row[1], row[1])
-        out.setdefault(number, (row[0], number, *row[2:15], kept.get(row[15], row[15]), row[16]))
-    return sorted(out.values(), key=lambda row: row[:2])
 
 
 def _named(numbers: Sequence[int], kept: dict[int, int]) -> list[int]:
