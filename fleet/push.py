@@ -79,12 +79,17 @@ SELECT m.conversation, m.id, c.nonce, CASE WHEN substr(m.envelope, 1, 1) = '\\xf
   FROM unnest(%s::bigint[], %s::bigint[]) AS t(conversation, id) JOIN lcm.messages m USING(conversation, id)
   JOIN lcm.conversations c USING(conversation)
 """
+#: What one host took out of a message no other host brings back that still has it.
+_LESS: Final = (
+    f"CASE WHEN messages.flags & {int(Flag.REDACTED)} > excluded.flags & {int(Flag.REDACTED)} THEN messages.{{0}} "
+    "ELSE excluded.{0} END"
+)
 _ON_CONFLICT: Final = {
     "sessions": "ON CONFLICT(conversation, session_id) DO UPDATE SET platform = excluded.platform, host_key = excluded.host_key, "
     "mode = excluded.mode, model = excluded.model, ended_at = excluded.ended_at, end_reason = excluded.end_reason, "
     "compactions = greatest(sessions.compactions, excluded.compactions)",
-    "messages": "ON CONFLICT(conversation, id) DO UPDATE SET flags = excluded.flags, revises = excluded.revises, "
-    "envelope = excluded.envelope, words = excluded.words "
+    "messages": f"ON CONFLICT(conversation, id) DO UPDATE SET flags = excluded.flags | (messages.flags & {int(Flag.REDACTED)}), "
+    f"revises = excluded.revises, envelope = {_LESS.format('envelope')}, words = {_LESS.format('words')} "
     f"WHERE messages.digest = excluded.digest AND messages.flags & {int(Flag.PURGED)} = 0",
     "nodes": "ON CONFLICT(conversation, id) DO UPDATE SET text = excluded.text, expand_hint = excluded.expand_hint, "
     "tokens = excluded.tokens, quality = excluded.quality, model = excluded.model, rung = excluded.rung, "

@@ -14,8 +14,9 @@ from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import OK
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.ops.forget import purge
-from hermes_lcm.records import NewNode, Summary, SummaryTask
+from hermes_lcm.records import Flag, NewNode, Summary, SummaryTask
 from hermes_lcm.search.scope import Rights
+from hermes_lcm.text import content
 
 Hosts = Callable[..., Host]
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"
@@ -251,4 +252,37 @@ def test_an_archive_in_a_summarys_place_leaves_the_server_with_a_policy(
     assert not says(on_server(fleet))
     assert not says(here(a))
     assert a.member.verify().sound
+    assert says(here(b))
+
+
+def less(host: Host, word: str) -> None:
+    """Take a message's words out, as `redact apply` does."""
+    store = host.runtime.store
+    row = next(row for rows in store.row_batches() for row in rows if word in row.text)
+    said = content.read_message({"role": "user", "content": "[redacted:name]"})
+    store.rewrite(
+        [
+            (
+                row.head,
+                replace(said, digest=row.head.digest, tokens=row.head.tokens, flags=row.head.flags | Flag.REDACTED),
+            )
+        ]
+    )
+
+
+def test_what_one_host_took_out_comes_back_with_no_push_of_another(fleet: Fleet, host: Hosts) -> None:
+    """Another host still has the message whole: its other changes arrive, its words do not."""
+    a, b, c = (host(name) for name in "abc")
+    a.take(chat().user(SECRET).says("noted").turns(2))
+    a.member.push()
+    b.member.pull(30)
+    less(a, SECRET)
+    a.member.push()
+    with b.db.transaction():
+        b.db.execute("UPDATE messages SET flags = flags | ?", (Flag.RETRACTED,))
+    b.member.push()
+    c.member.pull(30)
+
+    assert not says(on_server(fleet) + here(c))
+    assert a.sql("SELECT DISTINCT flags & %s FROM lcm.messages", int(Flag.RETRACTED)) == [(Flag.RETRACTED,)]
     assert says(here(b))
