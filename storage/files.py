@@ -151,6 +151,13 @@ def has_messages(path: Path, store_ids: str) -> bool:
         return connection.execute(sql, (store_ids,)).fetchone() is not None
 
 
+def says_any(path: Path, digests: str) -> bool:
+    """Does a file that counts for itself hold any of these messages (a JSON list of digests in hex)? Raises StoreError."""
+    sql = "SELECT 1 FROM messages WHERE lower(hex(digest)) IN (SELECT value FROM json_each(?)) LIMIT 1"
+    with reading(path) as connection:
+        return connection.execute(sql, (digests,)).fetchone() is not None
+
+
 def discard(*paths: Path) -> None:
     """Remove half-made databases and their side files; why they were not finished is what matters."""
     for path in paths:

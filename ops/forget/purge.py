@@ -183,15 +183,16 @@ def _holding(deps: Access, rows: Sequence[int]) -> tuple[Path, ...]:
     ids, mine = json.dumps(list(rows)), files.facts_of(deps.db)
     sql = "SELECT min(stored_at) FROM messages WHERE store_id IN (SELECT value FROM json_each(?))"
     first = float(deps.db.query(sql, (ids,))[0][0])
+    digests = json.dumps([head.digest.hex() for head in deps.store.heads_of(rows).values()])
 
     def holds_some(path: Path) -> bool:
         try:
             theirs = files.facts(path) if path.suffix == ".sqlite3" else None
-            return (
-                path.stat().st_mtime >= first
-                if theirs is None
-                else mine.is_of(theirs) and files.has_messages(path, ids)
-            )
+            if theirs is None:
+                return path.stat().st_mtime >= first
+            if mine.is_of(theirs):
+                return files.has_messages(path, ids)
+            return files.says_any(path, digests)  # a stand-in that was merged, or another profile's
         except StoreError:
             return path.stat().st_mtime >= first
 
@@ -231,6 +232,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
         raise BadRequest(
             f"{stand_ins[0].name} waits to be merged, and may bring messages back: run `/lcm doctor` first"
         )
+    kept = _kept_files(deps)
     planned = plan(deps, asked, progress, others)
     done, evidence = Done(planned), proof.Evidence()
     if asked.matching:
@@ -244,6 +246,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     removed = others.remove(there, evidence) if others is not None and there is not None else {}
     copies, shas = _to_erase(deps, planned)
     done.plan = _less(planned, empty(deps, planned.rows, progress=progress))
+    copies += [path for path in _kept_files(deps) if path not in {*kept, *copies}]  # made meanwhile
     done.digests = {store_id: found for store_id, found in done.digests.items() if store_id not in done.plan.held}
     if others is not None:
         others.settle()
@@ -311,12 +314,14 @@ def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
 
     ``nodes``: summaries that were made of them. The file is still to be renewed.
     """
+    kept_files = _kept_files(deps)
     planned = plan(deps, Selection(ids=tuple(rows)))
     late = any(each.rung != PURGED_RUNG for each in deps.dag.nodes(nodes))
     copies, shas = _to_erase(deps, planned)
     if planned.rows or late:
         kept = empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
         planned = _less(planned, kept)
+        copies += [path for path in _kept_files(deps) if path not in {*kept_files, *copies}]  # made meanwhile
     if copies or shas:
         deps.payloads.remove(shas)
         for path in copies:
