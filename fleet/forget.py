@@ -54,7 +54,10 @@ _SELECT: Final = f"""
 """
 _DIGESTS: Final = "SELECT conversation, id, digest, flags FROM lcm.messages WHERE id = ANY(%s::bigint[])"
 _NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
-_PURGES: Final = "SELECT n, changed, conversation, ids, nodes FROM lcm.purges WHERE changed >= %s ORDER BY n"
+_PURGES: Final = (
+    "SELECT n, changed, conversation, ids, nodes, role = session_user FROM lcm.purges WHERE changed >= %s ORDER BY n"
+)
+_NONCES: Final = "SELECT conversation, nonce FROM lcm.conversations WHERE conversation = ANY(%s)"
 _MAY: Final = "SELECT has_function_privilege('lcm.purge(bigint[], bigint[], bytea[])', 'EXECUTE'), session_user"
 #: Rows by their keys: what a certificate names of each, and what it says.
 _SEARCHED: Final = {
@@ -86,7 +89,7 @@ class Purging:
         self._member.push()
         with self._member.joined() as (server, state):
             _refuse_without_right(server)
-            only_there = self._only_there(server, state, asked, progress)
+            only_there, silent = self._only_there(server, state, asked, progress)
             wanted = {state.to_fleet("messages", each): each for each in chosen}
             same = _same(server, self._deps, wanted)
             sql = f"{_TOLD} SELECT * FROM unnest({{}}) AS m(conversation, id) WHERE {_NOT_TOLD}"
@@ -104,12 +107,13 @@ class Purging:
                 tuple(number for home, number in only_there if (home, number) not in held),
                 {wanted[each[1]]: who for each, who in held.items() if each in same},
                 {each[1]: who for each, who in held.items() if each not in same},
+                silent,
             )  # fmt: skip
 
     def _only_there(
         self, server: Connection[tuple[Any, ...]], state: State, asked: Selection, progress: Progress
-    ) -> list[Place]:
-        """Places of messages that fit and are not here, or are emptied here already.
+    ) -> tuple[list[Place], int]:
+        """Places of messages that fit and are not here, or are emptied here already; how many have no words to match.
 
         A number that belongs to another message here is no sign of the one there.
         """
@@ -124,14 +128,15 @@ class Purging:
             }
             left += [each for each in part if known.get(each[1]) != found[each]]
         if not asked.matching:
-            return left
-        forms, out = proof.forms_of([asked.matching.casefold()]), list[Place]()
-        for place, message, _ in self._said(server, left):
+            return left, 0
+        forms, out, silent = proof.forms_of([asked.matching.casefold()]), list[Place](), 0
+        for place, message, is_empty in self._said(server, left):
             progress("reading messages of other hosts", len(out), len(left))
+            silent += is_empty
             said = content.encode(message)[0].casefold()
             if any(form in said for form in forms):
                 out.append(place)
-        return out
+        return out, silent
 
     def remove(self, reach: Reach, evidence: proof.Evidence) -> Mapping[str, int]:
         """Empty it there, all or nothing; other hosts are told."""
@@ -170,13 +175,13 @@ class Purging:
     def _nonces(self, reach: Reach) -> list[tuple[int, str]]:
         """Numbers of the messages there, each with the name of its conversation."""
         with self._member.joined() as (server, _):
-            sql = "SELECT conversation, nonce FROM lcm.conversations WHERE conversation = ANY(%s)"
-            named = dict(server.execute(sql, ([*{home for home, _ in reach.places}],)).fetchall())
-        return [(number, named[home]) for home, number in reach.places]
+            return _named(server, reach.places)
 
     def settle(self) -> None:
-        """Send the summaries that were made again."""
+        """Send the summaries that were made again; a copy of a backup that began before is not kept."""
         self._member.push()
+        if self._objects is not None:
+            copies.forget(self._member, self._deps)
 
     def search(
         self, reach: Reach, removed: Mapping[str, int], evidence: proof.Evidence, progress: Progress
@@ -228,10 +233,14 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         named = server.execute(_PURGES, (state.obeyed,)).fetchall()
         seen = {row[0]: row[1] for row in named}
         news = frozenset(member.purges.news(state.obeyed, seen))
+        is_final = not member.is_fetched_for()  # else rows that were read before a purge may come behind this look
         rows = [row for row in named if row[0] in news]
         places = {(row[2], each) for row in rows for each in row[3]}
         numbers = {each: state.to_here("messages", each) for _, each in places}
         same = _same(server, deps, numbers)
+        _erase_objects(
+            server, deps, [(row[2], each) for row in rows if row[5] for each in row[3] if (row[2], each) not in same]
+        )
         gone = [numbers[place[1]] for place, flags in same.items() if place in places and flags & Flag.PURGED]
         nodes = sorted({state.to_here("nodes", each) for row in rows for each in row[4]})
         kept = [each for part in _parts(state.kept) for each in deps.store.heads_of(part)]
@@ -242,15 +251,32 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
                 copies.forget(member, deps)
             member.note(unswept=True)
         done = purge.follow(deps, here, nodes) if here else purge.Plan(())
+        if waiting and deps.config.fleet_objects:  # a copy may have begun before
+            copies.forget(member, deps)
         unswept = bool(state.unswept or waiting)
         if unswept and purge.renewed(deps, most_bytes):
             unswept = False
             member.note(unswept=False)
+        until = until if is_final else state.obeyed
         if (until, done.held) != (state.obeyed, state.kept):
             member.obeyed(state, until, done.held, seen_at)
-        member.purges.done(until, seen)
+        if is_final:
+            member.purges.done(until, seen)
     _tell(deps, done.held, unswept)
     return len(done.rows)
+
+
+def _erase_objects(server: Connection[tuple[Any, ...]], deps: Access, places: Sequence[Place]) -> None:
+    """Remove objects of messages that are not here: a purge of this host may have been killed. Those of others go with a push."""
+    if (objects := objects_of(deps.config.fleet_objects)) is not None:
+        for number, nonce in _named(server, places):
+            objects.forget(number, nonce)
+
+
+def _named(server: Connection[tuple[Any, ...]], places: Sequence[Place]) -> list[tuple[int, str]]:
+    """Numbers of messages, each with the name of its conversation."""
+    named = dict(server.execute(_NONCES, ([*{home for home, _ in places}],)).fetchall())
+    return [(number, named[home]) for home, number in places]
 
 
 def _waiting(deps: Access, rows: Sequence[int]) -> bool:

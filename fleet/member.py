@@ -180,6 +180,10 @@ class Member:
         connection.execute("SELECT lcm.seen(%s)", (self._outbox.rows_behind(),))
         return float(connection.execute(_SEEN).fetchall()[0][0])
 
+    def is_fetched_for(self) -> bool:
+        """Does a process of this host fetch just now?"""
+        return self._outbox.is_fetched_for()
+
     def obeyed(self, since: State, until: int, kept: tuple[int, ...], seen: float) -> None:
         """Note how far purges of others were followed, and what is kept of them."""
         self._outbox.obeyed(since, until, kept, seen)

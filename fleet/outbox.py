@@ -12,13 +12,15 @@ knows for others, since an older file was put back, change numbers with these.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from ..storage import changes
 from ..storage.changes import KINDS
 from ..storage.connection import Database, marks
+from ..storage.leases import Leases
 from ..storage.meta import COUNT_REMOVED, Meta
 from ..storage.standby import give_numbers
 
@@ -28,6 +30,7 @@ REMEMBERED: Final = 1_000
 #: Kinds of rows whose numbers are the fleet's, with their tables' keys.
 NUMBERED: Final = {"messages": "store_id", "nodes": "node_id", "assemblies": "assembly_id"}
 _STATE: Final = "fleet"
+_FETCHING: Final = "fleet fetching"
 #: First and last number here, and by how much the fleet's are greater.
 Range = tuple[int, int, int]
 _NOTE: Final = "INSERT INTO fleet_outbox(kind, id, fresh) VALUES (?, ?, 0)"
@@ -148,11 +151,19 @@ class Outbox:
             if (state := self.state()) is not None:
                 self.keep(replace(state, **facts))
 
-    def obey_from(self, changed: int) -> None:
-        """The next look at purges begins before this transaction of the server; one that is under way does not count."""
-        with self._db.transaction():
-            if (state := self.state()) is not None:
-                self.keep(replace(state, obeyed=min(state.obeyed, changed) - 1))
+    @contextmanager
+    def fetching(self) -> Iterator[None]:
+        """Rows are read at the server and stored here. Whatever is purged meanwhile is looked at again behind it."""
+        leases, name = Leases(self._db), f"{_FETCHING}|{id(self)}"
+        leases.join(name)
+        try:
+            yield
+        finally:
+            leases.leave(name)
+
+    def is_fetched_for(self) -> bool:
+        """Does a process of here fetch just now? One that was killed does not."""
+        return Leases(self._db).has_any(_FETCHING)
 
     def obeyed(self, since: State, until: int, kept: tuple[int, ...], seen: float) -> None:
         """Purges were looked at from there on, up to a transaction of the server; these messages are kept."""

@@ -46,7 +46,6 @@ SELECT s.session_id, p.name FROM lcm.sessions s JOIN lcm.principals p USING(owne
  WHERE s.session_id IN (SELECT session_id FROM lcm.sessions WHERE conversation = ANY(%s)) ORDER BY s.conversation
 """
 _INHERITS: Final = "inherits:{}"
-_LATE: Final = "SELECT min(changed) FROM lcm.purges WHERE conversation = ANY(%s) AND changed >= %s"
 #: Which of some messages the fleet purged.
 _PURGED: Final = """
 SELECT DISTINCT t.id FROM lcm.purges p, unnest(p.ids) AS t(id) WHERE p.conversation = ANY(%s) AND t.id = ANY(%s::bigint[])
@@ -101,9 +100,12 @@ class Puller:
 
     def conversation(self, nonce: str) -> None:
         """One conversation and those that it rests on. What cannot be taken in is told, and holds back no other."""
+        with self._outbox.fetching():
+            self._fetch(nonce)
+
+    def _fetch(self, nonce: str) -> None:
         with self._server.transaction():
             self._server.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            read_at = self._one(_NOW)
             chain = self._chain(nonce)
             keys = [row[0] for row in chain]
             tables = {table: self._rows(sql, keys) for table, sql in _TABLES.items()}
@@ -123,10 +125,7 @@ class Puller:
             return
         try:
             self._refuse_of_others(chain, tables["sessions"], named)
-            try:
-                done = self._take(chain, tables)
-            finally:
-                self._obey_again(keys, read_at)
+            done = self._take(chain, tables)
         except (FleetUnavailable, StoreError):
             raise
         except ODD as exc:  # rows are as another host wrote them, or who stole its role
@@ -180,12 +179,6 @@ class Puller:
         self._archives(tables)
         self._outbox.recount()
         return done
-
-    def _obey_again(self, keys: Sequence[int], read_at: int) -> None:
-        """What was purged since it was read is here now: another process of this host may have obeyed in between."""
-        late = self._server.execute(_LATE, (keys, read_at)).fetchall()[0][0]
-        if late is not None:
-            self._outbox.obey_from(late)
 
     def _refuse_of_others(
         self, chain: Sequence[tuple[Any, ...]], sessions: Sequence[tuple[Any, ...]], named: dict[str, str]

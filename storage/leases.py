@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
@@ -83,11 +83,17 @@ class Leases:
 
     def has_others(self, name: str) -> bool:
         """Is there another process among those that have it?"""
-        now, me = self._clock(), _process()
-        return any(
-            not holder.startswith(f"{me}|") and _holds(holder, until, now, _FOR_GOOD_S)
-            for _, holder, until in self._members(name, self._db.query)
-        )
+        return any(not holder.startswith(f"{_process()}|") for holder in self._living(name))
+
+    def has_any(self, name: str) -> bool:
+        """Is there a process, this one or another, among those that have it?"""
+        return any(True for _ in self._living(name))
+
+    def _living(self, name: str) -> Iterator[str]:
+        now = self._clock()
+        for _, holder, until in self._members(name, self._db.query):
+            if _holds(holder, until, now, _FOR_GOOD_S):
+                yield holder
 
     def _members(self, name: str, read: Callable[..., list[tuple[str, str, float]]]) -> list[tuple[str, str, float]]:
         span = (f"{name}|", f"{name}|\U0010ffff")

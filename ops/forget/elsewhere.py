@@ -30,7 +30,8 @@ class Reach:
 
     ``tables``: rows by table; ``places``: conversation and number of each message there; ``summaries``: their numbers.
     ``only_there``: messages that were chosen and are not here. ``held``: numbers of here to those who hold
-    them; ``held_there``: messages that are only there and held.
+    them; ``held_there``: messages that are only there and held. ``silent``: messages that a policy emptied, so that a text to
+    match is found neither here nor there.
     """
 
     where: str
@@ -40,6 +41,7 @@ class Reach:
     only_there: tuple[int, ...] = ()
     held: Mapping[int, str] = field(default_factory=dict)
     held_there: Mapping[int, str] = field(default_factory=dict)
+    silent: int = 0
 
     @property
     def messages(self) -> tuple[int, ...]:

@@ -33,6 +33,13 @@ _THERE: Final = (
     "`VACUUM FULL` there."
 )
 
+_STILL_THERE: Final = (
+    "Other hosts may still say it there: name these by --session, --principal, --before or --messages."
+)
+_NAMES: Final = (
+    "Names of sessions and persons stay until their conversations are empty, and Hermes has none of the sessions."
+)
+_NAMES_THERE: Final = "Names of sessions and persons stay on the server and on the hosts; what was said goes."
 _NOT_OURS: Final = (
     "This plugin does not change that file: `hermes sessions delete ID` removes one there. "
     "What was purged is not stored here again from it."
@@ -85,12 +92,14 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
     done = purge.apply(deps, asked, words.progress, others) if words.apply else None
     planned = done.plan if done else purge.plan(deps, asked, words.progress, others)
     if not _anything(planned) and not (done and done.found):  # an apply that was stopped goes on with its proof
-        return Answer("Nothing to purge: nothing that is stored matches.", _data(planned), idle=True)
+        nothing = ["Nothing to purge: nothing that is stored matches.", *_silent(planned.there)]
+        return Answer("\n".join(nothing), _data(planned), idle=True)
     if done is None:
         shown = ["This would be removed:", *(f"  {line}" for line in _planned(planned))]
         lines = [*shown, "Dry run. The same with --apply does it. No backup is made: it would hold them."]
-        return Answer("\n".join([*lines, *_elsewhere(deps, planned)]), _data(planned), FOUND if _kept(planned) else OK)
-    lines, certificate = [*_planned(done.plan), *_elsewhere(deps, done.plan)], {}
+        lines += _elsewhere(deps, asked, planned)
+        return Answer("\n".join(lines), _data(planned), FOUND if _kept(planned) else OK)
+    lines, certificate = [*_planned(done.plan), *_elsewhere(deps, asked, done.plan)], {}
     lines[0] = f"Removed: {lines[0]}"
     if done.found is not None:
         certificate = _certificate(deps, asked, done)
@@ -133,9 +142,11 @@ def _planned(planned: purge.Plan) -> list[str]:
     return lines
 
 
-def _elsewhere(deps: Access, planned: purge.Plan) -> list[str]:
-    """Other holders of it: a fleet, and Hermes itself."""
-    out = _there(planned.there) if planned.there else []
+def _elsewhere(deps: Access, asked: Selection, planned: purge.Plan) -> list[str]:
+    """Other holders of it: a fleet, and Hermes itself; and the names that stay."""
+    out = [*_there(planned.there), *_silent(planned.there)] if planned.there else []
+    if asked.session or asked.principal:
+        out.append(_NAMES_THERE if planned.there else _NAMES)
     if not planned.there and deps.db.query("SELECT 1 FROM sqlite_master WHERE name = 'fleet_outbox'"):
         out.append(_FLEET)
     if not planned.host:
@@ -143,6 +154,15 @@ def _elsewhere(deps: Access, planned: purge.Plan) -> list[str]:
     names = ", ".join(planned.host[:_SHOWN])
     count = counted(len(planned.host), "session")
     return [*out, f"Hermes' own session database (state.db) still has {count} of these: {names}. {_NOT_OURS}"]
+
+
+def _silent(there: Reach | None) -> list[str]:
+    """A text to match is not found where a policy of this or another host has emptied the rows."""
+    if there is None or not there.silent:
+        return []
+    return [
+        f"NOT MATCHED: {counted(there.silent, 'message')} that a retention policy emptied on the server. {_STILL_THERE}"
+    ]
 
 
 def _there(there: Reach) -> list[str]:
@@ -178,6 +198,7 @@ def _reached(there: Reach) -> dict[str, Any]:
     return {
         "where": there.where, "tables": dict(there.tables), "messages": [f"msg_{each}" for each in there.messages],
         "summaries": [f"sum_{each}" for each in there.summaries], "only_there": [f"msg_{each}" for each in there.only_there],
+        "not_matched": there.silent,
         "held": {f"msg_{each}": who for each, who in [*there.held.items(), *there.held_there.items()]},
     }  # fmt: skip
 
@@ -203,6 +224,7 @@ def _certificate(deps: Access, asked: Selection, done: purge.Done) -> dict[str, 
         "still_said_in": done.still,
         "fleet": {
             "server": done.plan.there.where,
+            "not_matched": done.plan.there.silent,
             "tables": [
                 {
                     "table": each.name,

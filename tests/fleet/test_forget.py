@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -22,6 +26,7 @@ from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
 
 Hosts = Callable[..., Host]
+ROOT = Path(__file__).resolve().parents[2]
 SECRET = "the aardvark of Zwickau sleeps under the third bridge"
 
 
@@ -586,3 +591,91 @@ def test_a_purge_while_another_process_of_the_host_fetches_it_reaches_the_file(
 
     assert not says(here(b))
     assert b.member.verify().sound
+
+
+#: A process that fetches, waits once it has read, and is gone once the rows are stored.
+FETCHES = """
+import os, sys
+from pathlib import Path
+from worlds.fleet import Host
+from hermes_lcm.fleet.pull import Puller
+real = Puller._take
+def take(self, *given):
+    print("read", flush=True)
+    sys.stdin.readline()
+    real(self, *given)
+    os._exit(9)
+Puller._take = take
+Host(Path(sys.argv[1])).to(sys.argv[2]).member.pull(30)
+"""
+
+
+def test_a_purge_reaches_what_a_process_fetched_that_was_killed_then(fleet: Fleet, host: Hosts) -> None:
+    """It had read the rows before the purge; another process of that host obeyed before they were stored."""
+    a, b = host("a"), host("b")
+    purger(fleet, a)
+    a.take(chat().user(SECRET).says("noted").turns(2))
+    a.member.push()
+    b.take(chat().turns(1), "own")
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / '.lcm-path'}:{ROOT / 'tests'}"}
+    words = [sys.executable, "-P", "-c", FETCHES, str(b.folder), b.dsn]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "read\n"
+        assert ask(a, f"purge matching '{SECRET}' apply").code == OK
+        for _ in range(2):
+            obey(b.member, b.runtime.access(None, Rights(), trusted=True))
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        assert process.wait(60) == 9
+    came = says(here(b))
+    obey(b.member, b.runtime.access(None, Rights(), trusted=True))
+
+    assert came
+    assert not says(here(b))
+
+
+def test_a_text_to_match_says_what_a_policy_of_here_has_emptied(fleet: Fleet, pair: tuple[Host, Host]) -> None:
+    """Neither this host nor the server has the words, and another host has them: by session it goes there, too."""
+    a, b = pair
+    purge.empty(a.runtime.access(None, Rights(), trusted=True), [number(a)])
+    a.member.push()
+    blind = [ask(a, f"purge matching aardvark{apply}") for apply in ("", " apply")]
+    still = says(here(b))
+    done = ask(a, "purge session s apply")
+    ask(b, "fleet pull")
+
+    assert [answer.data["fleet"]["not_matched"] for answer in blind] == [1, 1]
+    assert all("NOT MATCHED: 1 message" in answer.text for answer in blind)
+    assert still
+    assert done.code == OK, done.text
+    assert "NOT MATCHED" not in done.text
+    assert not says(here(b) + on_server(fleet))
+
+
+def test_a_purge_of_a_person_says_that_names_stay(pair: tuple[Host, Host]) -> None:
+    """Of persons and sessions, on the server and the hosts; one that names messages says nothing of it."""
+    a, _ = pair
+    said = {
+        words: ask(a, f"purge {words}").text for words in ("session s", "principal telegram:dm:1", "matching aardvark")
+    }
+
+    assert ["Names of sessions and persons stay" in text for text in said.values()] == [True, True, False]
+
+
+def test_a_stand_in_that_was_merged_and_kept_goes_like_a_backup(pair: tuple[Host, Host], tmp_path: Path) -> None:
+    """It counts conversations and messages for itself: what it holds is known by digests."""
+    (tmp_path / "other").mkdir()
+    other = Host(tmp_path / "other")
+    other.take(chat().turns(2), "first")
+    other.take(chat().user(SECRET).says("noted"), "s")
+    other.db.close()
+    for each in pair:
+        (each.folder / "lcm-backups").mkdir(exist_ok=True)
+        (each.folder / "lcm-backups" / "lcm.standby-1-2.sqlite3").write_bytes((other.folder / "lcm.db").read_bytes())
+    done = ask(pair[0], f"purge matching '{SECRET}' apply")
+    ask(pair[1], "fleet pull")
+
+    assert done.code == OK, done.text
+    assert [path.name for each in pair for path in each.folder.rglob("lcm.standby*")] == []
