@@ -11,12 +11,12 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import FleetError, NotFound
+from ..errors import FleetError, LcmError, NotFound
 from ..ops import backup
 from ..ops.retention import HOUR_S
 from ..storage import disk, files
@@ -36,7 +36,9 @@ KEPT: Final = 7
 _PIECE: Final = 1 << 20
 _TAG_BYTES: Final = 16
 _NOTED: Final = "fleet kept"  # in ``meta``: when the last copy was made, Unix seconds
+#: Of one that is not stored yet ``sha256`` is empty.
 _LIST: Final = "SELECT name, object, key, sha256, bytes FROM lcm.backups ORDER BY at DESC, name DESC"
+_FORGET: Final = "SELECT lcm.drop_copy(%s)"
 _ADD: Final = "INSERT INTO lcm.backups(name, object, key, sha256, bytes) VALUES (%s, %s, %s, %s, %s)"
 
 
@@ -52,34 +54,50 @@ class Copy:
 
 
 def keep(member: Member, deps: Access, progress: Progress = silent) -> Copy:
-    """Make a backup and store a copy of it; older ones beyond ``KEPT`` go. Raises LcmError."""
-    objects = _store(deps)
+    """Make a backup and store a copy of it; older ones beyond ``KEPT`` go. Raises LcmError.
+
+    The server knows of it before it is made: so a purge finds it, also one that comes meanwhile, or after a kill.
+    """
+    objects, key, name = _store(deps), secrets.token_bytes(32), f"backups/{secrets.token_hex(16)}"
+    with _connected(member) as server:
+        server.execute(_ADD, (name, name, key.hex(), "", 0))
+    try:
+        copy = _made(member, deps, objects, key, name, progress)
+    except (LcmError, OSError):
+        with suppress(FleetError), _connected(member) as server:
+            server.execute(_FORGET, (name,))
+        raise
+    Meta(deps.db).note(_NOTED, deps.clock())
+    return copy
+
+
+def _made(member: Member, deps: Access, objects: Objects, key: bytes, name: str, progress: Progress) -> Copy:
     made = backup.back_up(deps, progress, with_files=True)
     if made.problems:
         raise FleetError(f"{made.path.name} is not sound, so no copy was stored", "run `hermes lcm doctor deep`")
-    key = secrets.token_bytes(32)
     with _beside(made.path) as sealed, _connected(member) as server:
         progress("sealing", 0, 0)
         _seal(made.path, sealed, key)
-        copy = Copy(
-            made.path.name,
-            f"backups/{secrets.token_hex(16)}",
-            key.hex(),
-            backup.digest_of(made.path) or "",
-            made.path.stat().st_size,
-        )
+        sha256 = backup.digest_of(made.path) or ""
+        copy = Copy(made.path.name, name, key.hex(), sha256, made.path.stat().st_size)
         progress("storing", 0, 0)
-        objects.put_file(copy.object, sealed)
-        server.execute(_ADD, (copy.name, copy.object, copy.key, copy.sha256, copy.bytes))
-        _drop(objects, server, _listed(server)[KEPT:])
-    Meta(deps.db).note(_NOTED, deps.clock())
+        objects.put_file(name, sealed)
+        with server.transaction():
+            is_wanted = any(each.object == name for each in _listed(server))
+            if is_wanted:
+                server.execute(_FORGET, (name,))
+                server.execute(_ADD, (copy.name, copy.object, copy.key, copy.sha256, copy.bytes))
+        if not is_wanted:
+            objects.remove(name)
+            raise FleetError("something was purged meanwhile, so this copy was not kept", "`hermes lcm fleet keep`")
+        _drop(objects, server, [each for each in _listed(server) if each.sha256][KEPT:])
     return copy
 
 
 def fetch(member: Member, deps: Access, name: str = "", progress: Progress = silent) -> Path:
     """Bring a copy (the newest, unless one is named) into the folder of backups. Raises LcmError."""
     with _connected(member) as server:
-        known = _listed(server)
+        known = [each for each in _listed(server) if each.sha256]
     found = next((each for each in known if name in ("", each.name)), None)
     if found is None:
         raise NotFound(
@@ -125,8 +143,9 @@ def _listed(server: Connection[tuple[Any, ...]]) -> list[Copy]:
 
 def _drop(objects: Objects, server: Connection[tuple[Any, ...]], copies: list[Copy]) -> None:
     for each in copies:
-        server.execute("SELECT lcm.drop_copy(%s)", (each.object,))
         objects.remove(each.object)
+        server.execute(_FORGET, (each.object,))
+        objects.remove(each.object)  # it may have come in between
 
 
 def _store(deps: Access) -> Objects:

@@ -17,15 +17,17 @@ import pytest
 from worlds.fleet import Fleet, Host, Process, ask, eventually, purger
 from worlds.process import chat
 
-from hermes_lcm.command import FOUND, OK
+from hermes_lcm.command import FOUND, OK, Answer
 from hermes_lcm.config import Secret
 from hermes_lcm.errors import FleetUnavailable
 from hermes_lcm.fleet import copies
 from hermes_lcm.fleet.member import Member, exact
 from hermes_lcm.fleet.objects import Objects
+from hermes_lcm.ops.forget import purge
 from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
 from hermes_lcm.storage.meta import Meta
+from hermes_lcm.text.content import read_message
 
 pytestmark = pytest.mark.slow
 Hosts = Callable[..., Host]
@@ -241,6 +243,30 @@ def test_what_a_host_sends_that_has_not_heard_of_a_purge_stays_in_no_store(
     assert objects(place) == []
 
 
+@pytest.mark.parametrize("later", ["the whole", "the rest"])
+def test_of_a_message_that_one_host_took_words_out_of_no_object_has_them(
+    fleet: Fleet, pair: tuple[Host, Host], host: Hosts, place: str, later: str
+) -> None:
+    """Another one sends it whole, before or behind: its row stays readable, and what it had put into the store goes again."""
+    a, b = pair
+    b.member.pull(30)
+    head = next(row.head for rows in a.store.row_batches() for row in rows if "aardvark" in str(row.stored_json))
+    rest = "the rest of it: " + os.urandom(20_000).hex()
+    said = read_message({"role": "user", "content": rest})
+    a.store.rewrite([(head, replace(said, digest=head.digest, tokens=head.tokens, flags=head.flags | Flag.REDACTED))])
+    with b.db.transaction():
+        b.db.execute("UPDATE messages SET flags = flags | ?", (Flag.HOST_NOTE,))
+    for each in (a, b) if later == "the whole" else (b, a):
+        each.member.push()
+    c = host("c", fleet_objects=Secret(place))
+    refused = c.member.pull(30).refused
+
+    assert refused == {}
+    assert rest in str(c.stored())
+    assert "aardvark" not in str(c.stored())
+    assert len(objects(place)) == 1
+
+
 def spoil(fleet: Fleet, place: str, how: str) -> None:
     """The large message's object is gone, or its row names something else."""
     store = Objects(place)
@@ -393,3 +419,102 @@ def test_a_purge_removes_the_copies_that_hold_it(fleet: Fleet, pair: tuple[Host,
 
     assert answer.code == OK, answer.text
     assert (left, fleet.count("backups"), objects(place)) == (1, 0, [])
+
+
+# -- killed in between -------------------------------------------------------------------------------------------------
+def killed(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("only_there", [False, True])
+def test_objects_of_a_purge_that_was_killed_go_with_the_next_round(
+    fleet: Fleet, pair: tuple[Host, Host], place: str, monkeypatch: pytest.MonkeyPatch, only_there: bool
+) -> None:
+    """The server had forgotten them, and the key with the row; also where the host never had the message."""
+    purging = pair[only_there]
+    purging.take(chat().turns(1), "own")
+    purger(fleet, purging)
+    with monkeypatch.context() as patch:
+        patch.setattr(Objects, "forget", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ask(purging, "purge matching aardvark apply")
+    before = objects(place), fleet.count("messages WHERE substr(envelope, 1, 1) = '\\xff'")
+    for verb in ("fleet push", "fleet pull", "fleet push"):
+        assert ask(purging, verb).code == OK
+
+    assert (len(before[0]), before[1]) == (1, 0)
+    assert objects(place) == []
+
+
+def test_objects_of_a_purge_that_was_refused_stay(
+    fleet: Fleet, pair: tuple[Host, Host], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed before the server had forgotten anything."""
+    a, b = pair
+    purger(fleet, a)
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "transaction", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ask(a, "purge matching aardvark apply")
+    ask(a, "fleet pull")
+    b.member.pull(30)
+
+    assert len(objects(place)) == 1
+    assert LARGE in [message["content"] for message in b.thread("s")]
+
+
+@pytest.mark.parametrize("at", ["_drop", "keep"])
+def test_a_copy_whose_host_was_killed_meanwhile_goes_with_a_purge(
+    fleet: Fleet, pair: tuple[Host, Host], place: str, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """The server knows of every copy that is in the store."""
+    a, _ = pair
+    purger(fleet, a)
+    ask(a, "fleet keep")
+    with monkeypatch.context() as patch:
+        if at == "keep":
+            time.sleep(1.1)  # a backup's name is its second
+            real = Objects.put_file
+
+            def put_file(self: Objects, name: str, path: Path) -> None:
+                real(self, name, path)
+                raise KeyboardInterrupt
+
+            patch.setattr(Objects, "put_file", put_file)
+        else:
+            patch.setattr(Objects, "remove", lambda self, name: killed() if name.startswith("backups/") else None)
+        with pytest.raises(KeyboardInterrupt):
+            ask(a, "fleet keep" if at == "keep" else "purge matching aardvark apply")
+    fetched = ask(a, "fleet fetch")
+    answer = ask(a, "purge matching aardvark apply")
+
+    assert fetched.code == OK, fetched.text
+    assert answer.code == OK, answer.text
+    assert (fleet.count("backups"), objects(place)) == (0, [])
+
+
+@pytest.mark.parametrize("meanwhile", ["the copy", "the purge"])
+def test_a_copy_that_is_made_beside_a_purge_is_not_kept(
+    fleet: Fleet, pair: tuple[Host, Host], place: str, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """It holds what the purge removes, whichever of the two began first."""
+    a, _ = pair
+    purger(fleet, a)
+    ordered, inner = "purge matching aardvark apply", "fleet keep"
+    if meanwhile == "the purge":
+        ordered, inner = inner, ordered
+    owner, name = (purge, "empty") if meanwhile == "the copy" else (Objects, "put_file")
+    real, answers = getattr(owner, name), list[Answer]()
+
+    def beside(*given: object, **more: object) -> object:
+        patch.undo()
+        answers.append(ask(a, inner))
+        return real(*given, **more)
+
+    patch = monkeypatch
+    patch.setattr(owner, name, beside)
+    answers.append(ask(a, ordered))
+    purged = answers[meanwhile == "the copy"]
+
+    assert purged.code == OK, purged.text
+    assert (fleet.count("backups"), objects(place)) == (0, [])
