@@ -165,6 +165,7 @@ def _assembly(deps: Access, conversation: int) -> Assembly | None:
 #: What a flag of a message tells a person; "" where it tells only the plugin something.
 _NOTES: Final = {
     "retracted": "the user took it back",
+    "restored": "it was taken back once, and brought back",
     "host_note": "Hermes wrote it in the user's name",
     "filtered": "it matches LCM_IGNORE_MESSAGE_PATTERNS, and had to be kept",
     "unaligned": "its place in the conversation is not certain",
