@@ -30,7 +30,7 @@ _WAITING = "index_waiting"
 _FOLDED_PAGES = 300  # some milliseconds
 #: Segments of one level that a large index keeps apart: where they are folded, the list of the commonest word is copied in one
 #: step, and nobody else writes meanwhile.
-APART: Final = 12
+APART: Final = 7
 _LARGE = 150_000  # messages; the list of a word that each of them has is copied in some 20 ms
 _LIST = "SELECT value FROM meta WHERE key = ?"
 

@@ -469,7 +469,7 @@ def test_an_index_that_is_made_again_is_folded_in_parts_and_then_by_itself(world
     world.index.rebuild([IndexRow(n, world.said[n])] for n in [*world.said])
 
     settings = dict(world.db.query("SELECT k, v FROM message_index_config"))
-    assert settings.get("automerge") == 12
+    assert settings.get("automerge") == documents.APART
     assert segments(world) < 16
     assert len(world.find("cache", limit=100).hits) == 40
 
@@ -481,18 +481,18 @@ def segments(world):
 
 def test_an_index_that_is_made_again_folds_no_few_large_parts(world):
     """FTS5 copies the list of a common word in one step, and a turn that stores waits for it."""
-    for n in range(8):
+    for n in range(6):
         world.say(f"the cache of server {n} is cold")
     world.index.rebuild([IndexRow(n, world.said[n])] for n in [*world.said])
 
-    assert segments(world) == 8
+    assert segments(world) == 6
 
 
-@pytest.mark.parametrize(("large", "left"), [(1_000, 1), (0, 8)])
+@pytest.mark.parametrize(("large", "left"), [(1_000, 1), (0, 6)])
 def test_the_end_of_a_session_folds_no_few_parts_of_a_large_index(world, monkeypatch, large, left):
     """In a small one they are folded: it is searched sooner."""
     monkeypatch.setattr(documents, "_LARGE", large)
-    for n in range(8):
+    for n in range(6):
         world.say(f"the cache of server {n} is cold")
     world.index.rebuild([IndexRow(n, world.said[n])] for n in [*world.said])
     with world.db.transaction():
