@@ -28,6 +28,7 @@ _CONTROL = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_=>]|[()][A-Z0-9])|[\x00-\x08\x0b-\x1f]"
 )
 _CURSOR_WANTED = b"\x1b[6n"
+_PROMPT, _SHOWN_S = "❯", 10.0
 _PATIENCE_S = 120.0
 
 
@@ -62,10 +63,17 @@ class Terminal:
             return _CONTROL.sub("", self._seen)
 
     def type(self, text: str) -> int:
-        """Type a line and press Enter; where the screen's text ended before."""
+        """Type a line and press Enter; where the screen's text ended before.
+
+        Enter that comes with the text in one piece is part of a paste: it is pressed when the program shows the text behind its
+        prompt. What the terminal itself echoes, before the program reads, is no sign.
+        """
         mark = len(self.seen)
         os.write(self._master, text.encode())
-        time.sleep(0.2)  # Enter that comes with the text in one piece is part of a paste
+        shown, end = re.compile(f"{_PROMPT} *{re.escape(text[:40])}"), time.monotonic() + _SHOWN_S
+        time.sleep(0.2)
+        while _PROMPT in self.seen and not shown.search(self.seen, mark) and time.monotonic() < end:
+            time.sleep(0.05)
         os.write(self._master, b"\r")
         return mark
 
