@@ -316,6 +316,17 @@ def test_anything_can_be_read(message: dict[str, Any]) -> None:
     assert 0 <= found.tokens < 2**63
 
 
+@pytest.mark.parametrize("name", ["role", "tool_call_id", "name"])
+def test_half_a_character_in_a_name_can_be_stored(name: str) -> None:
+    """SQLite takes none; the stored JSON keeps it."""
+    said = {"role": "tool", "content": "x", **{name: "\ud800x"}}
+    found = content.read_message(said)
+
+    for text in (found.role, found.answers, found.tool_name):
+        (text or "").encode("utf-8")
+    assert json.loads(found.stored_json)[name] == "\ud800x"
+
+
 @pytest.mark.parametrize("stamp", [10**400, -1, 0, True, "soon", math.nan, math.inf, None, [], 1.5e9])
 def test_odd_times_are_no_times(stamp: Any) -> None:
     """A time that is none does not stop a message."""
