@@ -69,7 +69,9 @@ SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.
 RETURNED_PAGES = 4000
 #: So many where many follow each other. The pauses in between, and how long a step is tried while others are in the way.
-_RENEWED_PAGES, _PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 500, 0.005, 0.5, 30.0
+_PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 0.005, 0.5, 30.0
+#: Pages given back in one step, at least and at most, and how long it may take: where many are free, finding one takes longer.
+_LEAST_PAGES, _MOST_PAGES, _STEP_S = 20, 500, 0.02
 _TABLES_AND_TRIGGERS = """
 SELECT count(*), group_concat(name || ' on ' || tbl_name, ', ') FILTER (WHERE type = 'trigger') FROM sqlite_master
 """
@@ -840,8 +842,11 @@ class Database:
         or that cannot give pages back, is written anew as a whole.
         """
         if self._overwritten():
-            total = left = 0
-            while (left := self._patiently(self._give_back)) > 0:
+            total, pages = 0, _LEAST_PAGES
+            while True:
+                left, pages = self._patiently(partial(self._give_back, pages))
+                if not left:
+                    break
                 total = max(total, left)
                 progress("giving back free pages", total - left, total)
         else:
@@ -868,14 +873,16 @@ class Database:
                     raise
             time.sleep(BUSY_AGAIN_MS / 1000)
 
-    def _give_back(self) -> int:
-        """Give some free pages back; how many there were."""
+    def _give_back(self, pages: int) -> tuple[int, int]:
+        """Give so many free pages back; how many there were, and how many to give back in the next step."""
         with self._hurried() as connection:
             began, free = time.monotonic(), _pragma(connection, "freelist_count")
             if free:  # ``execute`` would give one page back
-                connection.executescript(f"PRAGMA incremental_vacuum({_RENEWED_PAGES});")
-        self.give_way(time.monotonic() - began)
-        return free
+                connection.executescript(f"PRAGMA incremental_vacuum({pages});")
+        took = time.monotonic() - began
+        self.give_way(took)
+        fits = int(pages * _STEP_S / max(took, 1e-6))
+        return free, min(max(fits, _LEAST_PAGES), 2 * pages, _MOST_PAGES)
 
     def _empty_log(self) -> None:
         self._fold_beside(0)

@@ -1039,7 +1039,8 @@ def left_of(db: Database) -> bytes:
 
 def test_a_file_is_renewed_in_steps_between_which_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Free pages go by the dozen; file and log hold nothing of what was deleted, and what came meanwhile is there."""
-    monkeypatch.setattr(connection_module, "_RENEWED_PAGES", 12)
+    monkeypatch.setattr(connection_module, "_LEAST_PAGES", 12)
+    monkeypatch.setattr(connection_module, "_MOST_PAGES", 12)
     db, steps = spilled(tmp_path), list[tuple[str, int, int]]()
     other = Database(db.path, busy_ms=0)
 
