@@ -319,7 +319,7 @@ def test_anything_can_be_read(message: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["role", "tool_call_id", "name"])
 def test_half_a_character_in_a_name_can_be_stored(name: str) -> None:
     """SQLite takes none; the stored JSON keeps it."""
-    said = {"role": "tool", "content": "x", **{name: "\ud800x"}}
+    said = {"role": "tool", "content": "x", name: "\ud800x"}
     found = content.read_message(said)
 
     for text in (found.role, found.answers, found.tool_name):
