@@ -227,7 +227,7 @@ class LCMEngine(ContextEngine):
         """Is the prompt at its threshold, and has anything changed since a pass that could do nothing?"""
         used = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         # The list tells how much of it is sent, and a pass in vain would end the turn.
-        self._put_off = used if used > self.context_length and facts.asks_again() else 0
+        self._put_off = used if 0 < self.context_length < used and facts.asks_again() else 0
         return not self._put_off and self._is_due(used)
 
     def _is_due(self, used: int) -> bool:

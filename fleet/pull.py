@@ -112,8 +112,6 @@ class Puller:
             named = dict(reversed([(row[0], row[1]) for row in self._rows(_NAMED, keys)]))
             shown = [each for row in tables["archives"] for each in row[3]]
             tables["purged"] = self._server.execute(_PURGED, (keys, shown)).fetchall() if shown else []
-        if not self._lacks(tables, keys):
-            return
         self._leave_out_twins(tables)
         if not self._lacks(tables, keys):
             return
@@ -138,15 +136,18 @@ class Puller:
 
     def _leave_out_twins(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
         """Of a message that two copies of a file sent, each under its own number, keep the one that is here, or the first."""
+        same: dict[tuple[Any, ...], list[int]] = {}
+        for row in tables["messages"]:
+            same.setdefault((row[0], row[1] % BLOCK, row[8], row[12]), []).append(row[1])
+        twins = [numbers for numbers in same.values() if len(numbers) > 1]
+        if not twins:
+            return
         to_here = self.state.to_here
-        twins = _copied(tables["messages"])
         here = self._deps.store.heads_of([to_here("messages", number) for numbers in twins for number in numbers])
         kept: dict[int, int] = {}
         for numbers in twins:
             one = next((number for number in numbers if to_here("messages", number) in here), numbers[0])
             kept.update((number, one) for number in numbers if number != one)
-        if not kept:
-            return
         tables["messages"] = [
             (*row[:15], kept.get(row[15], row[15]), row[16]) for row in tables["messages"] if row[1] not in kept
         ]
@@ -320,14 +321,6 @@ class Puller:
             if any(head.flags & Flag.FORGOTTEN == Flag.PURGED for head in heads.values()):
                 archive = replace(archive, summary=GONE, preview="")
             self._deps.archives.add(archive)
-
-
-def _copied(rows: Iterable[tuple[Any, ...]]) -> list[list[int]]:
-    """Numbers of messages that two copies of a file sent: at the same place of two blocks, stored at the same time."""
-    same: dict[tuple[Any, ...], list[int]] = {}
-    for row in rows:
-        same.setdefault((row[0], row[1] % BLOCK, row[8], row[12]), []).append(row[1])
-    return [numbers for numbers in same.values() if len(numbers) > 1]
 
 
 def _named(numbers: Sequence[int], kept: dict[int, int]) -> list[int]:

@@ -235,11 +235,11 @@ def read_message(message: Mapping[str, Any], *, text: str | None = None, core: S
         flags |= Flag.OWN_CALL
     arguments = "".join(call.arguments for call in core.calls)
     return Message(
-        role=storable(core.role),
+        role=core.role,
         text=words,
         calls=core.calls,
-        answers=storable(core.answers),
-        tool_name=storable(_tool_name(message, core.role)),
+        answers=core.answers,
+        tool_name=_tool_name(message, core.role),
         digest=core.digest,
         stored_json=stored_json,
         tokens=tokens.count_message(words, len(core.calls), arguments, images_in(message.get("content"))),
