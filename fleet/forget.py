@@ -52,7 +52,10 @@ _SELECT: Final = f"""
    AND (%(principal)s::text IS NULL OR p.name = %(principal)s)
    AND (%(before)s::float8 IS NULL OR coalesce(m.said_at, m.stored_at) < %(before)s)
 """
-_DIGESTS: Final = "SELECT conversation, id, digest, flags FROM lcm.messages WHERE id = ANY(%s::bigint[])"
+_DIGESTS: Final = (
+    "SELECT m.conversation, m.id, m.digest, m.flags, c.nonce FROM lcm.messages m JOIN lcm.conversations c USING(conversation) "
+    "WHERE m.id = ANY(%s::bigint[])"
+)
 _NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _PURGES: Final = (
     "SELECT n, changed, conversation, ids, nodes, role = session_user FROM lcm.purges WHERE changed >= %s ORDER BY n"
@@ -289,14 +292,21 @@ def _waiting(deps: Access, rows: Sequence[int]) -> bool:
 def _same(server: Connection[tuple[Any, ...]], deps: Access, wanted: Mapping[int, int]) -> dict[Place, int]:
     """Flags there of messages that are the same on the server and here. ``wanted``: numbers there to numbers here.
 
-    A number alone does not say which message it is: an older file that was put back gives numbers out again.
+    A number alone does not say which message it is: an older file that was put back gives numbers out again. Nor does what it
+    says: a row of another conversation is it only where its own has none.
     """
     out: dict[Place, int] = {}
     for part in _parts(wanted):
         here = deps.store.heads_of([wanted[each] for each in part])
-        ours = {each: here[wanted[each]].digest for each in part if wanted[each] in here}
+        ours = {each: here[wanted[each]] for each in part if wanted[each] in here}
         there = server.execute(_DIGESTS, (part,)).fetchall()
-        out |= {(home, number): flags for home, number, digest, flags in there if ours.get(number) == digest}
+        homes = {nonce: deps.sessions.nonce_owner(nonce) for nonce in {row[4] for row in there}}
+        known = [row for row in there if row[1] in ours and ours[row[1]].digest == row[2] and homes[row[4]] is not None]
+        own = {row[1] for row in known if ours[row[1]].conversation_id == homes[row[4]]}
+        out |= {
+            (home, number): flags for home, number, _, flags, nonce in known
+            if number not in own or ours[number].conversation_id == homes[nonce]
+        }  # fmt: skip
     return out
 
 

@@ -150,7 +150,7 @@ class Member:
             state = replace(state, **facts)
         for each in taken or ((None,) if older else ()):
             beyond = self._outbox.last() // BLOCK + (_APART if elsewhere else 0)
-            state = self._outbox.take_block(state, numbers.new_block(state.file, beyond), each)
+            state = self._outbox.take_block(state, numbers.new_block(state.file, beyond, own=True), each)
         return state
 
     def push(self, between: Callable[[], object] = lambda: None) -> Pushed:

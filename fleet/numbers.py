@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 _SAMPLE: Final = 2_000
-#: So many blocks at most an earlier server gave that this one did not.
+#: So many blocks are asked for at once; rows of others that lie further beyond are a thief's, since hosts ask before they push.
 _MOST_BLOCKS: Final = 10_000
 _Mark = tuple[float | str, bytes]
 #: Time and words by which a row is known from another one of the same number; here and there.
@@ -78,16 +78,18 @@ class Numbers:
         best = max(blocks, key=lambda block: found["messages", block], default=0)
         return {kind: (1, found[kind, best], best * BLOCK) for kind in NUMBERED if found.get((kind, best))}
 
-    def new_block(self, file: str, beyond: int = 0) -> int:
+    def new_block(self, file: str, beyond: int = 0, *, own: bool = False) -> int:
         """A block for a file. ``beyond``: an earlier server gave blocks up to this one; SQLite counts on from there.
 
-        One in which the server has rows already is another host's, by the word of that earlier server.
+        ``own``: by the word of this file, however many these are. One in which the server has rows already is another host's,
+        by the word of that earlier server.
         """
         while True:
             block = int(self._server.execute("SELECT lcm.new_block(%s)", (file,)).fetchall()[0][0])
-            if block <= beyond < block + _MOST_BLOCKS:
+            while block <= beyond and (own or beyond < block + _MOST_BLOCKS):
                 sql = "SELECT max(lcm.new_block(%s)) FROM generate_series(%s::bigint, %s)"
-                block = int(self._server.execute(sql, (file, block, beyond)).fetchall()[0][0])
+                until = min(beyond, block + _MOST_BLOCKS)
+                block = int(self._server.execute(sql, (file, block, until)).fetchall()[0][0])
             if not any(self._greatest(kind, block) for kind in ("messages", "nodes")):
                 return block
 

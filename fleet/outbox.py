@@ -31,6 +31,7 @@ REMEMBERED: Final = 1_000
 NUMBERED: Final = {"messages": "store_id", "nodes": "node_id", "assemblies": "assembly_id"}
 _STATE: Final = "fleet"
 _FETCHING: Final = "fleet fetching"
+_FETCH_S: Final = 3_600.0  # one conversation takes less
 #: First and last number here, and by how much the fleet's are greater.
 Range = tuple[int, int, int]
 _NOTE: Final = "INSERT INTO fleet_outbox(kind, id, fresh) VALUES (?, ?, 0)"
@@ -155,7 +156,7 @@ class Outbox:
     def fetching(self) -> Iterator[None]:
         """Rows are read at the server and stored here. Whatever is purged meanwhile is looked at again behind it."""
         leases, name = Leases(self._db), f"{_FETCHING}|{id(self)}"
-        leases.join(name)
+        leases.join(name, _FETCH_S)
         try:
             yield
         finally:
@@ -174,8 +175,10 @@ class Outbox:
             )
 
     def join(self, file: str, block: int) -> State:
-        """Begin to take notes, under a block of numbers that the server gave for this file."""
+        """Begin to take notes, under a block of numbers that the server gave for this file; another process may have begun."""
         with self._db.transaction():
+            if (begun := self.state()) is not None:
+                return begun
             self._make()
             before = {kind: self._last(kind) for kind in KINDS}
             state = State(file, (block,), before, dict.fromkeys(KINDS, 0), _before(block, before), lacks_own=True)

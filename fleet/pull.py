@@ -1,17 +1,15 @@
 """
 Pulling: a conversation of the shared server into the local file, exactly: rows, summaries, prompts and archives.
 
-What comes is written into a database of its own first, in a temporary folder, and merged from there like a stand-in's file; so
-what is here already stays as it is, and an interrupted pull is done again.
+What comes is written into a database of its own first, in memory, and merged from there like a stand-in's file; so what is here
+already stays as it is, an interrupted pull is done again, and one that is killed leaves no file.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..archive.ranges import ARCHIVED, Archive
@@ -21,6 +19,7 @@ from ..importers.merge import Merged, merge
 from ..records import Flag
 from ..session import is_alone
 from ..storage.connection import Database
+from ..storage.disk import in_memory
 from .covered import GONE
 from .objects import ODD, fetched, objects_of
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
@@ -160,21 +159,21 @@ class Puller:
     def _take(self, chain: Sequence[tuple[Any, ...]], tables: dict[str, list[tuple[Any, ...]]]) -> Merged:
         objects = objects_of(self._deps.config.fleet_objects)
         tables["messages"] = [(*row[:16], fetched(objects, row[16])) for row in tables["messages"]]
-        with tempfile.TemporaryDirectory(prefix="lcm-pull-") as folder:
-            other = Database(Path(folder) / "pulled.db")
+        other = Database(self._deps.db.path)
+        other.use(in_memory())
+        try:
+            there = parts_on(self._deps, other)
             try:
-                there = parts_on(self._deps, other)
-                try:
-                    self._write(other, chain, tables)
-                except (StoreBusy, StoreFull, StoreReadOnly):
-                    raise
-                except StoreError as exc:
-                    raise FleetError(f"it has rows that no host writes: {worded(exc)}") from exc
-                last = self._outbox.last_entry()
-                with self._deps.db.steady():
-                    done = merge(self._deps, there, gathered=True)
-            finally:
-                other.close()
+                self._write(other, chain, tables)
+            except (StoreBusy, StoreFull, StoreReadOnly):
+                raise
+            except StoreError as exc:
+                raise FleetError(f"it has rows that no host writes: {worded(exc)}") from exc
+            last = self._outbox.last_entry()
+            with self._deps.db.steady():
+                done = merge(self._deps, there, gathered=True)
+        finally:
+            other.close()
         for kind in NUMBERED:
             self._outbox.drop_fresh(kind, last, (self.state.to_here(kind, row[1]) for row in tables[kind]))
         self._archives(tables)

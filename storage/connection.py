@@ -492,10 +492,14 @@ class Database:
         return version if tables else 0
 
     def _accept_again(self, connection: sqlite3.Connection) -> None:
-        """Another program may have changed the tables while they are in use, or given them triggers."""
+        """Another program may have changed the tables while they are in use, or given them triggers.
+
+        Another process may have joined a fleet with the file: notes are taken from now on.
+        """
         with self._translated:
             if (now := (self._opened, _pragma(connection, "schema_version"))) != self._tables:
                 self._accepted(connection)
+                changes.attach(connection)
                 self._tables = now
 
     def _prepare(self, connection: sqlite3.Connection, wait_ms: int) -> None:
@@ -618,6 +622,7 @@ class Database:
 
     def _rollback(self, connection: sqlite3.Connection) -> None:
         self.rollbacks += 1
+        self._tables = None  # what was attached in it is undone as well
         self._sealed().back_to({})
         try:
             if connection.in_transaction:

@@ -64,16 +64,19 @@ class Leases:
             self._db.execute("DELETE FROM leases WHERE name = ? AND holder = ?", (name, self._holder))
 
     # -- things that several processes may have at a time -------------------------------------------------------
-    def join(self, name: str) -> None:
-        """Be one of those that have a thing; those whose processes have ended are forgotten."""
+    def join(self, name: str, seconds: float = _FOR_GOOD_S) -> None:
+        """Be one of those that have a thing; those whose processes have ended are forgotten.
+
+        ``seconds``: so long it counts where nobody can look whether this process lives.
+        """
         now = self._clock()
         with self._db.transaction():
             for each, holder, until in self._members(name, self._db.fetch):
-                if not _holds(holder, until, now, _FOR_GOOD_S):
+                if not _has(holder, until, now):
                     self._db.execute("DELETE FROM leases WHERE name = ?", (each,))
             self._db.execute(
                 "INSERT INTO leases(name, holder, expires_at) VALUES (?,?,?) ON CONFLICT(name) DO NOTHING",
-                (f"{name}|{_process()}", self._holder, now + _FOR_GOOD_S),
+                (f"{name}|{_process()}", self._holder, now + seconds),
             )
 
     def leave(self, name: str) -> None:
@@ -92,7 +95,7 @@ class Leases:
     def _living(self, name: str) -> Iterator[str]:
         now = self._clock()
         for _, holder, until in self._members(name, self._db.query):
-            if _holds(holder, until, now, _FOR_GOOD_S):
+            if _has(holder, until, now):
                 yield holder
 
     def _members(self, name: str, read: Callable[..., list[tuple[str, str, float]]]) -> list[tuple[str, str, float]]:
@@ -103,6 +106,12 @@ class Leases:
 def _holds(holder: str, until: float, now: float, seconds: float) -> bool:
     """Does a claim stand? One that ends later than any that is made now is of before the clock went back."""
     return now <= until <= now + seconds and _lives(holder) is not False
+
+
+def _has(holder: str, until: float, now: float) -> bool:
+    """Has a process a thing still? Only of one that cannot be looked up the clock decides: it may go back meanwhile."""
+    lives = _lives(holder)
+    return now <= until <= now + _FOR_GOOD_S if lives is None else lives
 
 
 def _process() -> str:

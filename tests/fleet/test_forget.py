@@ -599,15 +599,24 @@ import os, sys
 from pathlib import Path
 from worlds.fleet import Host
 from hermes_lcm.fleet.pull import Puller
-real = Puller._take
-def take(self, *given):
+from hermes_lcm.fleet import pull
+real, when = getattr(*(at := {"rows": (Puller, "_take"), "merge": (pull, "merge")}[sys.argv[3]])), sys.argv[3]
+def take(*given, **more):
     print("read", flush=True)
     sys.stdin.readline()
-    real(self, *given)
+    if when == "rows":
+        real(*given, **more)
     os._exit(9)
-Puller._take = take
+setattr(*at, take)
 Host(Path(sys.argv[1])).to(sys.argv[2]).member.pull(30)
 """
+
+
+def fetching(host: Host, stops_at: str, **env: str) -> subprocess.Popen[str]:
+    """A process of a host that stops where it has read the rows, or is about to merge them."""
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / '.lcm-path'}:{ROOT / 'tests'}", **env}
+    words = [sys.executable, "-P", "-c", FETCHES, str(host.folder), host.dsn, stops_at]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
 
 def test_a_purge_reaches_what_a_process_fetched_that_was_killed_then(fleet: Fleet, host: Hosts) -> None:
@@ -617,9 +626,7 @@ def test_a_purge_reaches_what_a_process_fetched_that_was_killed_then(fleet: Flee
     a.take(chat().user(SECRET).says("noted").turns(2))
     a.member.push()
     b.take(chat().turns(1), "own")
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / '.lcm-path'}:{ROOT / 'tests'}"}
-    words = [sys.executable, "-P", "-c", FETCHES, str(b.folder), b.dsn]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with fetching(b, "rows") as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "read\n"
@@ -679,3 +686,72 @@ def test_a_stand_in_that_was_merged_and_kept_goes_like_a_backup(pair: tuple[Host
 
     assert done.code == OK, done.text
     assert [path.name for each in pair for path in each.folder.rglob("lcm.standby*")] == []
+
+
+def test_a_fetch_that_is_killed_leaves_no_file(fleet: Fleet, host: Hosts, tmp_path: Path) -> None:
+    """Neither in its home nor among temporary files: no purge would find it there."""
+    a, b = host("a"), host("b")
+    a.take(chat().user(SECRET).says("noted").turns(2))
+    a.member.push()
+    b.take(chat().turns(1), "own")
+    before = {path for path in b.folder.rglob("*") if not path.name.startswith("lcm.db")}
+    (tmp_path / "tmp").mkdir()
+    with fetching(b, "merge", TMPDIR=str(tmp_path / "tmp")) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "read\n"
+        process.kill()
+
+    assert {path for path in b.folder.rglob("*") if not path.name.startswith("lcm.db")} == before
+    assert [*(tmp_path / "tmp").rglob("*")] == []
+
+
+def forged(fleet: Fleet, host: Hosts, message: tuple[int, bytes]) -> tuple[Host, int]:
+    """A gateway that sees chats only, and its row of this number and these words, in a chat of its own; its conversation."""
+    thief = host("gateway", patterns=("telegram:%",))
+    thief.session("chat", principal="telegram:dm:7")
+    thief.take(chat().user("yes").says("it is done"), "chat")
+    thief.member.push()
+    thief.sql(
+        "INSERT INTO lcm.messages SELECT conversation, owner, %s, session_id, 90, 90, role, tool_name, answers, %s, tokens, "
+        "chars, said_at, stored_at + 1, source, 0, NULL, envelope FROM lcm.messages LIMIT 1", *message,
+    )  # fmt: skip
+    return thief, thief.sql("SELECT conversation FROM lcm.conversations")[0][0]
+
+
+def said_yes(a: Host) -> tuple[int, bytes]:
+    """The first message of the terminal's session, as the server knows it: its number, and the digest of its words."""
+    a.session("desk", principal="local")
+    a.take(chat().user("yes").says("noted").turns(2), "desk")
+    a.member.push()
+    found: tuple[int, bytes] = a.sql("SELECT id, digest FROM lcm.messages ORDER BY id LIMIT 1")[0]
+    return found
+
+
+def test_the_same_words_under_the_same_number_of_another_conversation_purge_nothing_here(
+    fleet: Fleet, host: Hosts
+) -> None:
+    """A role that may purge its own chats guesses a number, and what a person may have said."""
+    a = host("a")
+    message = said_yes(a)
+    thief, home = forged(fleet, host, message)
+    purger(fleet, thief)
+    thief.sql("SELECT * FROM lcm.purge(ARRAY[%s]::bigint[], ARRAY[%s]::bigint[], ARRAY['']::bytea[])", home, message[0])
+    for _ in range(2):
+        ask(a, "fleet pull")
+        a.member.push()
+
+    assert a.thread("desk")[0]["content"] == "yes"
+    assert a.sql("SELECT count(*) FROM lcm.messages WHERE flags & 8192 <> 0 AND session_id = 'desk'") == [(0,)]
+
+
+def test_a_purge_leaves_the_same_words_under_the_same_number_of_another_conversation(fleet: Fleet, host: Hosts) -> None:
+    """Somebody else said them there; hosts that moved to another server may have given one number twice."""
+    a = host("a")
+    message = said_yes(a)
+    purger(fleet, a)
+    thief, _ = forged(fleet, host, message)
+    done = ask(a, "purge messages msg_1 apply")
+
+    assert done.code == OK, done.text
+    assert a.sql("SELECT session_id FROM lcm.messages WHERE flags & 8192 <> 0") == [("desk",)]
+    assert thief.sql("SELECT count(*) FROM lcm.messages WHERE flags & 8192 <> 0") == [(0,)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from worlds.fleet import Fleet, Host
+from worlds.fleet import Fleet, Host, Process
 from worlds.postgres import Postgres
 from worlds.process import Chat, chat
 
@@ -327,3 +328,74 @@ def test_a_new_server_gives_nobody_the_numbers_of_a_host_that_has_not_come_yet(
     a.member.push()
     _settled(new, a, b, c, rows=30)
     new.close()
+
+
+def test_hosts_move_to_a_new_server_after_very_many_blocks(
+    postgres: Postgres, fleet: Fleet, host: Hosts, tmp_path: Path
+) -> None:
+    """Hosts that fetch from each other take one each time: the new server counts from one, and all fetch there as before."""
+    a, b, c = host("a"), host("b"), host("c")
+    a.sql("SELECT count(lcm.new_block('used up')) FROM generate_series(1, 22000)")
+    for first, each in ((0, a), (20, b)):
+        each.take(chat().turns(1, first=first), f"c{first}")
+        each.member.push()
+    (tmp_path / "new").mkdir()
+    new = Fleet(postgres, tmp_path / "new")
+    new.tag = fleet.tag
+    for each in (a, b, c):
+        each.to(new.role(each.folder.name))
+    a.take(chat().turns(2), "c0")
+    b.take(chat().turns(1, first=60), "later")
+    _settled(new, a, b, c, rows=8)
+    new.close()
+
+
+def test_two_processes_of_a_host_that_join_at_the_same_moment(
+    fleet: Fleet, host: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were given a block for the file: it goes by one name, and sends each row once."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3), "c")
+    gateway, terminal = a.member, a.to(a.dsn).member
+    ask, look = Numbers.new_block, gateway._state
+
+    def asked(self: Numbers, *given: object, **more: bool) -> int:
+        block = ask(self, *given, **more)  # type: ignore[arg-type]
+        monkeypatch.setattr(Numbers, "new_block", ask)
+        gateway._state = meanwhile  # type: ignore[method-assign]
+        gateway.push()
+        return block
+
+    def meanwhile(connection: object) -> object:
+        found = look(connection)  # type: ignore[arg-type]
+        joined.append(found)
+        return found
+
+    joined: list[object] = []
+    monkeypatch.setattr(Numbers, "new_block", asked)
+    terminal.push()
+
+    assert joined
+    assert terminal._outbox.state().file == joined[0].file  # type: ignore[union-attr, attr-defined]
+    _settled(fleet, a, b, rows=6)
+
+
+def test_a_process_that_had_the_file_open_before_it_joined_takes_notes_too(
+    fleet: Fleet, host: Hosts, tmp_path: Path
+) -> None:
+    """A gateway without a server's name, and a terminal with one: a session of the gateway's arrives on every host."""
+    b, dsn = host("b"), fleet.role("p")
+    gateway = Process(tmp_path / "p", "")
+    gateway.take(chat().turns(1), "before")
+    terminal = Process(tmp_path / "p", dsn)
+    terminal.runtime.fleet.work()
+    for n in range(2):
+        with suppress(ValueError), gateway.runtime.db.transaction():
+            raise ValueError("undone")
+        gateway.take(chat().turns(2, first=90), f"later {n}")
+    terminal.runtime.fleet.work()
+    b.member.pull(30)
+
+    assert b.counts()["messages"] == fleet.count("messages") == 10
+    terminal.end()
+    gateway.runtime.db.close()

@@ -178,3 +178,32 @@ def test_a_claim_until_no_time_has_ended(tmp_path: Path) -> None:
     assert mine.claim("work", 180.0)
     assert not mine.has_others("work")
     db.close()
+
+
+@pytest.mark.parametrize("moved", [-10.0, 10_000_000.0])
+def test_one_that_lives_has_a_thing_whatever_the_clock_says(tmp_path: Path, moved: float) -> None:
+    """It went back, or far ahead, since the process came to it; nobody who comes later forgets it."""
+    clock = Clock()
+    one, two = (Leases(Database(tmp_path / "lcm.db"), clock) for _ in range(2))
+    one.join("session:s")
+    clock.now += moved
+    before = two.has_any("session:s")
+    two.join("session:s")
+
+    assert before
+    assert two.has_any("session:s")
+
+
+def test_one_of_another_machine_has_a_thing_for_so_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody here can look whether its process lives."""
+    clock = Clock()
+    db = Database(tmp_path / "lcm.db")
+    with monkeypatch.context() as there:
+        there.setattr(leases, "_process", lambda: "elsewhere|1|1")
+        Leases(db, clock).join("fetching", 60.0)
+    here = Leases(db, clock)
+    before = here.has_any("fetching")
+    clock.now += 61.0
+
+    assert before
+    assert not here.has_any("fetching")
