@@ -363,7 +363,8 @@ class Member:
                 tls = connection.pgconn.ssl_in_use
                 version = connection.info.server_version
         except FleetError as exc:
-            return {**out, "server": "unreachable", "error": str(exc), "remedy": exc.remedy}
+            server = "unreachable" if isinstance(exc, FleetUnavailable) else "not usable from here"
+            return {**out, "server": server, "error": str(exc), "remedy": exc.remedy}
         assert row is not None
         names = ("role", "realm", "conversations", "messages", "principals")
         return {

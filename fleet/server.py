@@ -32,6 +32,7 @@ _LOCK_MS: Final = 5_000
 _INSTALL: Final = "install the extra: pip install 'hermes-lcm[fleet]' into Hermes' environment"
 _INIT: Final = "let the operator of the server run `hermes lcm fleet init` with this release"
 _LOOK: Final = "see that the server runs, that LCM_FLEET_DSN names it, and that its role may log in"
+_LOCKED: Final = "try again; on the server, `SELECT pid, usename, query FROM pg_stat_activity` shows who may keep it"
 #: Held while the schema is made or changed: two operators at once.
 _SCHEMA_LOCK: Final = 0x6C636D
 
@@ -160,6 +161,10 @@ def translated() -> Iterator[None]:
         raise FleetError("LCM_FLEET_DSN is set, and psycopg is not installed", _INSTALL) from exc
     try:
         yield
+    except psycopg.errors.LockNotAvailable as exc:
+        raise FleetUnavailable(
+            "another connection to the fleet's server keeps a lock there for too long", _LOCKED
+        ) from exc
     except (psycopg.OperationalError, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as exc:
         raise FleetUnavailable(f"the fleet's server cannot be reached or does not answer: {_said(exc)}", _LOOK) from exc
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedFunction) as exc:

@@ -15,6 +15,7 @@ from worlds.process import WAIT_S, chat
 
 from hermes_lcm.command import answer, operator_access, run
 from hermes_lcm.config import Secret
+from hermes_lcm.errors import FleetUnavailable
 from hermes_lcm.fleet import background, schema, server
 from hermes_lcm.search.scope import Rights
 
@@ -220,10 +221,34 @@ def test_a_schema_of_an_older_release_is_waited_for(
     process.take(chat().turns(3))
     eventually(lambda: "schema is version 1" in process.runtime.fleet.state()["error"])
     said = status(process)
+    asked = answer("fleet status", process.runtime.access(None, Rights(), trusted=True)).text
     with server.Server(Secret(old.admin)).connected() as connection:
         assert server.migrate(connection) == (1, schema.VERSION)
 
     assert "fleet init" in said
+    assert "unreachable" not in asked
     eventually(lambda: process.behind() == 0)
     assert old.count("messages") == 6
     process.end()
+
+
+def test_an_upgrade_that_a_reader_stands_in_the_way_of_says_so(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may read leaves a transaction open; the server answers well, and the next try does it."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(server, "STEPS", schema.STEPS[:8])
+        old = Fleet(fleet.postgres, tmp_path)
+    monkeypatch.setattr(server, "_LOCK_MS", 50)
+    with psycopg.connect(old.role("reader")) as reader:
+        reader.execute("SELECT FROM lcm.nodes")
+        with (
+            pytest.raises(FleetUnavailable, match="keeps a lock") as refused,
+            server.Server(Secret(old.admin)).connected() as connection,
+        ):
+            server.migrate(connection)
+    with server.Server(Secret(old.admin)).connected() as connection:
+        done = server.migrate(connection)
+
+    assert "pg_stat_activity" in refused.value.remedy
+    assert done == (8, schema.VERSION)
