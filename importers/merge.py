@@ -340,7 +340,7 @@ class _Merge:
         sources = tuple(known[each] for each in there if each in known)
         mine = self._deps.dag.node(node.node_id)
         same = mine is not None and (mine.conversation_id, mine.depth) == (home, node.depth) and (
-            node.rung == PURGED_RUNG or mine.text == node.text or self._deps.dag.is_overwritten(mine)
+            PURGED_RUNG in (node.rung, mine.rung) or mine.text == node.text or self._deps.dag.is_overwritten(mine)
         )  # fmt: skip
         if same and set(sources).issubset(self._deps.dag.sources(node.node_id)):
             self._ids.nodes[node.node_id] = node.node_id  # a copy, of whose sources some may have been unreadable

@@ -593,6 +593,37 @@ def test_a_purge_while_another_process_of_the_host_fetches_it_reaches_the_file(
     assert b.member.verify().sound
 
 
+def test_a_fetch_of_before_a_purge_brings_no_summary_back_beside_a_later_one(
+    fleet: Fleet, pair: tuple[Host, Host], host: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway has read the rows; before it stores them, the terminal fetches them as the purge left them."""
+    a, _ = pair
+    c = host("c")
+    c.take(chat().turns(1), "own")
+    c.member.push()
+    terminal, real = c.to(c.dsn).member, Puller._take
+    gateway = c.to(c.dsn).member
+
+    def meanwhile(self: Puller, *given: Any) -> Any:
+        with monkeypatch.context() as once:
+            once.setattr(Puller, "_take", real)
+            assert ask(a, f"purge matching '{SECRET}' apply").code == OK
+            terminal.pull(30)
+        return real(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Puller, "_take", meanwhile)
+        gateway.pull(30)
+    for member in (gateway, terminal):
+        member.push()
+        obey(member, c.runtime.access(None, Rights(), trusted=True))
+        member.pull(30)
+
+    assert not says(here(c) + on_server(fleet))
+    assert c.counts()["nodes"] == fleet.count("nodes")
+    assert c.member.verify().sound
+
+
 #: A process that fetches, waits once it has read, and is gone once the rows are stored.
 FETCHES = """
 import os, sys
