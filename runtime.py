@@ -492,6 +492,9 @@ class Runtime:
         for other in filter(None, (facts.parent, facts.carry_from)):
             self._bring(other)
         parent = self.sessions.find(facts.parent) if facts.parent else None
+        if facts.parent and parent is None and facts.origin == "branch" and self.db.stands_in:
+            # What it inherits is in the file that cannot be read, and will be found by this name.
+            parent = self.sessions.open(facts.parent, now=time.time(), principal=alone(facts.parent))
         opened = self.sessions.open(
             session_id,
             now=time.time(),

@@ -242,7 +242,7 @@ class Sessions:
         sql = "SELECT 1 FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(?)) AND principal <> ? LIMIT 1"
         return self._db.query_one(sql, (json.dumps(ancestors), session.principal)) is not None
 
-    def fork_at(self, conversation_id: int, cut: Cut, without: Sequence[int] = ()) -> None:
+    def fork_at(self, conversation_id: int, cut: Cut, without: Collection[int] = ()) -> None:
         """A branch begins: it inherits what its parent shows up to ``cut``, but for rows taken back by then (``without``).
 
         Noted for every ancestor, so that nothing that they take back later changes the branch.
@@ -310,6 +310,43 @@ class Sessions:
                 ends = {key: [moved(list(cut)) for cut in known[key]] for key in ("cuts", "full") if key in known}
                 if any(list(map(list, known[key])) != cuts for key, cuts in ends.items()):
                     self._meta.note(_INHERITS.format(name), {**known, **ends})
+
+    def branches_of(self, conversation_id: int) -> dict[int, Cut]:
+        """How much of a conversation each branch inherits that has begun."""
+        found = self._meta.with_prefix(_INHERITS.format(""))
+        return {
+            int(name): Cut(*end)
+            for name, known in found.items() for c, *end in known["cuts"] if c == conversation_id
+        }  # fmt: skip
+
+    def may_inherit(self, conversation_id: int, seq: int) -> None:
+        """Rows up to a number came into a conversation: branches that have nothing of their own yet may begin behind them."""
+        with self._db.transaction():
+            self._db.execute(
+                "UPDATE conversations SET fork_seq = :seq WHERE parent_id = :parent AND fork_seq < :seq AND NOT EXISTS "
+                "(SELECT 1 FROM messages WHERE messages.conversation_id = conversations.conversation_id)",
+                {"seq": seq, "parent": conversation_id},
+            )
+
+    def inherit_older(self, branch: int, conversation_id: int, cut: Cut, *, but: Collection[int]) -> None:
+        """Older rows came into a conversation: a branch inherits what lies before ``cut``, ``but`` some."""
+        with self._db.transaction():
+            known = self._meta.value(_INHERITS.format(branch))
+            ends = {
+                key: [[c, max(seq, cut.seq), max(pos, cut.pos)] if c == conversation_id else [c, seq, pos]
+                      for c, seq, pos in known[key]]
+                for key in ("cuts", "full") if key in known
+            }  # fmt: skip
+            gone = {key: sorted({*known[key], *but}) for key in ("without", "gone") if key in known}
+            self._meta.note(_INHERITS.format(branch), {**known, **ends, **gone})
+
+    def does_without(self, branch: int, rows: Collection[int]) -> None:
+        """A branch has taken back some of what it inherited; they may come back."""
+        with self._db.transaction():
+            known = self._meta.value(_INHERITS.format(branch)) if rows else None
+            if known:
+                note = {"gone": known["without"], **known, "without": sorted({*known["without"], *rows})}
+                self._meta.note(_INHERITS.format(branch), note)
 
     def taken_back(self, conversation_id: int) -> frozenset[int] | None:
         """Inherited rows that were taken back before the branch began; None if it has not begun (or is none)."""
@@ -379,7 +416,7 @@ class Sessions:
         if row is None or row[0] is None or row[0] >= conversation_id:  # a parent is older than its branch: no circles
             return [(conversation_id, None)]
         cut = Cut() if row[1] is None else Cut(row[1])
-        return [*((c, (end or cut).within(cut)) for c, end in self.ancestry(row[0])), (conversation_id, None)]
+        return [*((c, end or cut) for c, end in self.ancestry(row[0])), (conversation_id, None)]
 
     def of_conversation(self, conversation_id: int) -> list[Session]:
         """All sessions of a conversation, oldest first."""

@@ -13,11 +13,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import inf
+from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import Overtaken
 from ..ingest import host_compressor
-from ..ingest.align import Core, Expected, Live, Plan, align, core
+from ..ingest.align import Core, Expected, Live, Place, Plan, align, core
 from ..ingest.ingestor import WORKS_AT
 from ..ingest.transcript import Transcripts
 from ..records import Assembly, Flag, Stored
@@ -119,13 +121,15 @@ class Ours:
 
     ``gathered``: but several hosts wrote it. ``resumed``: records here whose prompts only that one knows, and what their lists
     show of it. ``knows``: does it know such a nonce? Then it told text of ours from what was said. ``times``: other times at
-    which its rows were stored.
+    which its rows were stored. ``inherits``: rows that a branch there shows of its parents, and
+    the rows here that they are.
     """
 
     gathered: bool
     resumed: Callable[[], Mapping[int, Sequence[str]]]
     knows: Callable[[str], bool]
     times: Mapping[str, tuple[float, ...]]
+    inherits: Callable[[], Mapping[str, int]]
 
 
 class Intake:
@@ -158,6 +162,7 @@ class Intake:
         self._rewritten = rewritten
         self._transcripts = Transcripts(deps.store, deps.sessions)
         self.known = {} if fresh or not source.source_id else self._ledger.rows_by_source(source, MESSAGE)
+        self.copies: dict[str, int] = {}  # rows that a branch inherits there and has itself here
         self.read = 0  # by ``plan``
         self.done = 0
         self.total = 0
@@ -262,7 +267,8 @@ class Intake:
         deps, verdict = self._deps, _Verdict()
         heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
         brought = {self.known[key] for key in scan.keys if key in self.known}
-        if session.parent_id is None and all(head.store_id in brought for head in heads) and self._goes_on(scan):
+        behind = session.parent_id is None and not deps.sessions.branches_of(session.conversation_id)
+        if behind and all(head.store_id in brought for head in heads) and self._goes_on(scan):
             return verdict
         own = session.conversation_id
         # What a branch of the fleet inherits came with its parent, and is none of its own rows.
@@ -270,6 +276,8 @@ class Intake:
             session.parent_id is None or (self._ours.gathered and deps.sessions.taken_back(own) is not None)
         ):
             return self._by_time(session, [head for head in heads if head.conversation_id == own], scan)
+        if self._ours and not self._ours.gathered:
+            return self._in_branch(session, scan, fork=fork)
         rows = [n for n in _transcript_order(scan, found) if not scan.seen[n].apart]
         expected = self._transcripts.expected(session, None)
         alias = _aliases(heads, expected)
@@ -294,27 +302,38 @@ class Intake:
         new = [key not in self.known for n, key in enumerate(scan.keys) if n not in scan.own]
         return new == sorted(new)
 
-    def _by_time(self, session: Session, heads: Sequence[Stored], scan: _Scan) -> _Verdict:
-        """Places of rows of another database of ours: by what its list showed, and by when they were stored, there and here."""
-        verdict = _Verdict()
-        rows = [n for n in range(len(scan.keys)) if n not in scan.own]
-        theirs = self._ours.times if self._ours is not None else {}
-        ids = [head.store_id for head in heads]
+    def _in_branch(self, session: Session, scan: _Scan, *, fork: bool) -> _Verdict:
+        """Places in a branch; one that has not begun begins behind what the other store shows of its parents.
+
+        Where a parent was not there, or not whole, the branch has rows of its own that are the parent's here.
+        """
+        inherits = self._ours.inherits() if self._ours is not None else {}
+        verdict = self._by_time(session, self._deps.store.heads(self._transcripts.reach(session)), scan, inherits)
+        if not fork or self._deps.sessions.taken_back(session.conversation_id) is not None:
+            return verdict
+        shown = [here for n, here in verdict.here.items() if not scan.seen[n].apart]
+        self._transcripts.fork(session, [Place((*inherits.values(), *shown))])
+        return self._by_time(session, self._deps.store.heads(self._transcripts.reach(session)), scan, inherits)
+
+    def _by_time(
+        self, session: Session, heads: Sequence[Stored], scan: _Scan, inherits: Mapping[str, int] = MappingProxyType({})
+    ) -> _Verdict:
+        """Places of rows of another database of ours: by what its list showed, and by when they were stored, there and here.
+
+        In front of them stand the rows that a branch ``inherits`` there, under numbers below 0: they are placed already.
+        """
+        verdict, shown = _Verdict(), heads
+        rows = [n for n in range(-len(inherits), len(scan.keys)) if n not in scan.own]
+        keys = dict(zip(rows, [*inherits, *(scan.keys[n] for n in rows if n >= 0)], strict=True))
+        known = {**self.known, **inherits}
+        gone = self._transcripts.gone(session, heads)
+        ids = [*(head.store_id for head in heads), *inherits.values()]
         times = self._ledger.times(min(ids, default=0), max(ids, default=0))
-        marks = [
-            Mark(scan.raw[n], scan.seen[n].at or 0.0, n in scan.shown, theirs.get(scan.keys[n], ()), scan.seen[n].apart)
-            for n in rows
-        ]
+        mine = {head.store_id: _mark(head, times, gone) for head in heads}
+        above = {key: _mark(head, times) for key, head in self._heads_of(inherits).items()}
+        marks = [above.get(key) or self._mark_of(scan, n) for n, key in keys.items()]
         there = {name for mark in marks for name in mark.names()}
-        shown = heads
-        mine = {
-            head.store_id: Mark(
-                head.digest, head.stored_at, bool(head.flags & Flag.SHOWN), times.get(head.store_id, ()),
-                bool(head.flags & Flag.RETRACTED),
-            )
-            for head in shown
-        }  # fmt: skip
-        came = {n: self.known[scan.keys[n]] for n in rows if self.known.get(scan.keys[n]) in mine}
+        came = {n: known[key] for n, key in keys.items() if known.get(key) in mine}
         for each in came.values():  # its row there is known: by its words it is none of the others
             mine[each] = mine[each]._replace(digest=b"came %d" % each)
         marks = [mine[came[n]] if n in came else mark for n, mark in zip(rows, marks, strict=True)]
@@ -323,17 +342,47 @@ class Intake:
         lists: dict[int, list[int] | None] = {}
         if alone or there.isdisjoint(name for mark in mine.values() for name in mark.names()):
             lists = self._lists(session, scan, rows, came, shown)
-        resumed = self._resumed_at({scan.keys[n]: k for k, n in enumerate(rows)}, shown) if alone else {}
+        resumed = self._resumed_at({key: k for k, key in enumerate(keys.values())}, shown) if alone else {}
         woven = interleave(list(mine.values()), marks, lists, resumed)
-        verdict.gone = [shown[n].store_id for n in woven.gone if alone and not shown[n].flags & HIDDEN]
-        verdict.here = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
+        verdict.gone = [
+            shown[n].store_id for n in woven.gone
+            if alone and shown[n].store_id not in gone and not shown[n].flags & HIDDEN & ~Flag.RETRACTED
+        ]  # fmt: skip
+        same = {rows[k]: shown[n].store_id for k, n in woven.same.items()}
+        verdict.here = {n: store_id for n, store_id in same.items() if n >= 0}
+        self.copies = {keys[n]: store_id for n, store_id in same.items() if n < 0 and store_id != known[keys[n]]}
         verdict.flags.update((rows[k], Flag.UNALIGNED) for k in woven.doubtful)
         positions = [head.pos for head in heads]
-        for place, group in groupby(woven.behind.items(), key=lambda each: each[1]):
+        for place, group in groupby(
+            ((rows[k], at) for k, at in woven.behind.items() if rows[k] >= 0), key=itemgetter(1)
+        ):
+            new, low = [n for n, _ in group], shown[place - 1].pos if place else 0.0
             if place < len(shown):
-                low = shown[place - 1].pos if place else 0.0
-                _spread([rows[k] for k, _ in group], low, shown[place].pos, positions, verdict)
+                _spread(new, low, shown[place].pos, positions, verdict)
+            elif (post := self._resumed_branch(session.conversation_id, low)) is not None:
+                _spread(
+                    [n for n in new if (scan.seen[n].at or 0.0) < post.stored_at], low, post.pos, positions, verdict
+                )
         return verdict
+
+    def _heads_of(self, ids: Mapping[str, int]) -> dict[str, Stored]:
+        """Rows here by the row of the other store."""
+        heads = self._deps.store.heads_of([*ids.values()])
+        return {key: heads[store_id] for key, store_id in ids.items()}
+
+    def _mark_of(self, scan: _Scan, n: int) -> Mark:
+        """A row of the other store."""
+        times, seen = self._ours.times if self._ours is not None else {}, scan.seen[n]
+        return Mark(scan.raw[n], seen.at or 0.0, n in scan.shown, times.get(scan.keys[n], ()), seen.apart)
+
+    def _resumed_branch(self, conversation: int, low: float) -> Stored | None:
+        """The first row of a branch's own that began with a record: what is older than it belongs before it."""
+        store, branches = self._deps.store, self._deps.sessions.branches_of(conversation)
+        heads = [
+            next((head for head in store.heads([Segment(branch)]) if head.pos > cut.pos), None)
+            for branch, cut in branches.items() if store.imported([branch])
+        ]  # fmt: skip
+        return min((head for head in heads if head and head.pos > low), key=lambda head: head.pos, default=None)
 
     def _lists(
         self, session: Session, scan: _Scan, rows: Sequence[int], came: Mapping[int, int], shown: Sequence[Stored]
@@ -450,7 +499,7 @@ class Intake:
             with self._deps.db.transaction():
                 self._deps.store.append(
                     session.conversation_id, session.session_id, before, [], source="", now=self._deps.clock(),
-                    retract=verdict.gone,
+                    retract=self._transcripts.own_rows(last, verdict.gone),
                 )  # fmt: skip
         writer = _Writer(self._deps, self._ledger, self._source, scan, found, verdict, self.known, keep=self._keep)
         # A branch without rows has just got its place. Asked in this order: rows that another writer adds in between are seen.
@@ -593,6 +642,12 @@ def prompt_of(deps: Access, record: str) -> Assembly | None:
 
 
 # -- pure ------------------------------------------------------------------------------------------------
+def _mark(head: Stored, times: Mapping[int, tuple[float, ...]], gone: Collection[int] = ()) -> Mark:
+    """A row here. ``times``: other times at which rows were stored; ``gone``: rows that were taken back."""
+    shown = bool(head.flags & Flag.SHOWN)
+    return Mark(head.digest, head.stored_at, shown, times.get(head.store_id, ()), head.store_id in gone)
+
+
 def _transcript_order(scan: _Scan, found: Replays) -> list[int]:
     """Rows that are no copies, as the transcript reads."""
     before: dict[int, list[int]] = {}

@@ -8,6 +8,7 @@ Doing it again, or going on after an interruption, adds nothing.
 
 from __future__ import annotations
 
+from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dag import fingerprint
 from ..ingest.transcript import Transcripts
 from ..records import PURGED_RUNG, Assembly, Flag, NewNode, Node, Row, Stored
-from ..session import Session
+from ..session import Cut, Session
 from ..storage.meta import Meta
 from ..store import Segment
 from ..text.markup import read_context
 from .intake import Intake, Item, Ours, prompt_of
-from .ledger import MESSAGE, Ledger, Source
+from .ledger import MESSAGE, PRESENT, Ledger, Source
 from .replays import Replays, Seen
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class _Merge:
         self._ledger = Ledger(deps.db)
         self._ids = _Ids()
         self._before: dict[int, dict[int, None]] = {}  # roots of prompts that a list there began with, by conversation
+        self._copies: dict[int, dict[int, int]] = {}  # by conversation: what it inherits there and has itself here
         self._records: set[int] = set()  # here, of prompts that only the other store knew
         self.out = Merged()
 
@@ -104,8 +106,10 @@ class _Merge:
             last = list(sessions.values())[-1] if sessions else None
             if self._gathered and last is not None:
                 self._inherited(conversation, last)  # its own rows stand behind what it inherits
-            for here in by_home.values():
+            for home, here in by_home.items():
                 self._messages(source, conversation, here)
+                for above, _ in self._deps.sessions.ancestry(home):  # what summaries cover may be of its parents here
+                    self._shown_by_branches(source, above)
             if last is not None:
                 self._ids.conversations[conversation] = last.conversation_id
                 self._inherited(conversation, last)
@@ -154,6 +158,8 @@ class _Merge:
         deps = self._deps
         above = self._ids.conversations.get(parent or 0)
         before = deps.sessions.of_conversation(above)[-1:] if above else []
+        if above and not self._gathered:  # it counts otherwise there
+            fork_seq = max(deps.store.last_seq(c) for c, _ in deps.sessions.ancestry(above))
         out: list[Session] = []
         for each in self._other.sessions.of_conversation(conversation):
             known = deps.sessions.find(each.session_id)
@@ -183,6 +189,8 @@ class _Merge:
         known = Meta(self._other.db).value(f"{_INHERITS}{conversation}")
         meta = Meta(self._deps.db)
         mine = f"{_INHERITS}{session.conversation_id}"
+        if not self._gathered and meta.value(mine) is not None:
+            return  # the messages told
         same_file = session.conversation_id == conversation and not self._gathered
         if not known or same_file or any(
             cut[0] not in self._ids.conversations for key in ("cuts", "full") for cut in known.get(key, ())
@@ -227,9 +235,10 @@ class _Merge:
                 resumed=lambda: self._resumed(conversation, home),
                 knows=lambda nonce: self._other.sessions.nonce_owner(nonce) is not None,
                 times={str(there): each for there, each in times.items()},
+                inherits=lambda: self._inherits(conversation),
             ),
         )
-        same = self._same(home, heads)
+        same = self._same(session, heads)
         intake.known.update({str(there): here for there, here in same.items()})
         intake.total = len(heads)
         taken = intake.store_new(sessions, batches)
@@ -237,16 +246,91 @@ class _Merge:
         self.out.present += taken.present
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
         self._ids.messages.update({int(k): n for k, n in self._ledger.rows_by_source(source, MESSAGE).items()})
-        self._taken_back(session, heads)
+        self._copies.setdefault(conversation, {}).update({int(key): here for key, here in intake.copies.items()})
+        self._taken_back(conversation, session, heads)
         if not self._gathered:
             self._note_times(heads, times)
 
-    def _same(self, home: int, heads: Sequence[Stored]) -> dict[int, int]:
+    def _inherits(self, conversation: int) -> dict[str, int]:
+        """Rows that a branch there shows of its parents, and the rows here that they are."""
+        other, known = self._other, self._ids.messages
+        session = other.sessions.of_conversation(conversation)[-1]
+        if other.sessions.taken_back(conversation) is None:
+            return {}
+        shown = Transcripts(other.store, other.sessions).expected(session, None)
+        above = other.store.heads_of([item.store_id for item in shown])
+        return {
+            str(n): known[n] for n in (item.store_id for item in shown)
+            if n in known and above[n].conversation_id != conversation
+        }  # fmt: skip
+
+    def _shown_by_branches(self, source: Source, home: int) -> None:
+        """Older rows that came into a conversation are part of its branches, too."""
+        if self._gathered:
+            return
+        self._deps.sessions.may_inherit(home, self._deps.store.last_seq(home))
+        rows, branches = self._ledger.rows_by_source, self._deps.sessions.branches_of(home)
+        brought = {*rows(source, MESSAGE).values()} - {*rows(source, PRESENT).values()} if branches else set[int]()
+        for branch, cut in branches.items():
+            self._inherit_older(branch, home, cut, brought)
+
+    def _inherit_older(self, branch: int, home: int, cut: Cut, brought: Collection[int]) -> None:
+        """Let a branch inherit rows that came before its ``cut``, and what only summaries showed of its past, but no row of which
+        it has a copy."""
+        line = self._deps.sessions.ancestry(branch)
+        later = [Segment(*each) for each in line[[each for each, _ in line].index(home) + 1 :]]
+        if not brought and not self._deps.store.imported([each.conversation_id for each in later]):
+            return
+        own = self._deps.store.heads(later)
+        first = next((row for row in own if row.pos > cut.pos), None)
+        covered, copied = self._resumed_behind(home, later, first.digest) if first else (0.0, set[int]())
+        pos = covered if first and cut.pos < covered < first.pos else cut.pos
+        copies = Counter(row.digest for row in own if row.pos <= pos)
+        rows = [
+            row for row in self._deps.store.heads([Segment(home, Cut(pos=pos))])
+            if row.seq > cut.seq or row.pos > cut.pos
+        ]  # fmt: skip
+        without = {row.store_id for row in rows if row.pos <= cut.pos and row.store_id not in brought}.union(copied)
+        for row in rows:
+            if row.store_id not in without and copies[row.digest] > 0:
+                copies[row.digest] -= 1
+                without.add(row.store_id)
+        if not without.issuperset(row.store_id for row in rows):
+            end = Cut(self._deps.store.last_seq(home), pos)
+            self._deps.sessions.inherit_older(branch, home, end, but=without)
+
+    def _resumed_behind(self, home: int, line: Sequence[Segment], first: bytes) -> tuple[float, set[int]]:
+        """Position up to which a branch shows nothing of a conversation but summaries, whose prompts only the other store knows;
+        and which rows there it has itself, from its ``first`` one on, as such a prompt shows them."""
+        store, known = self._deps.store, self._ids.messages
+        ends = {each.conversation_id: each.end.pos for each in line}
+        end, copied = 0.0, set[int]()
+        for record in store.imported([*ends]):
+            prompt = prompt_of(self._other, store.text(record.store_id))
+            if prompt is None or record.pos > ends[record.conversation_id]:
+                continue
+            heads = store.heads_of([known.get(n, 0) for n in prompt.tail_ids])
+            tail = [heads[known[n]] for n in prompt.tail_ids if known.get(n) in heads]
+            start = next((n for n, row in enumerate(tail) if row.digest == first), 0)
+            below = store.heads_of([known.get(n, 0) for n in self._other.dag.messages_below(prompt.roots)]).values()
+            end = max([end, *(row.pos for row in (*below, *tail[:start]) if row.conversation_id == home)])
+            copied.update(row.store_id for row in tail[start:] if row.conversation_id == home)
+        return end, copied
+
+    def _shown_as(self, conversation: int) -> Mapping[int, int]:
+        """Rows there to those that a conversation shows here."""
+        line = self._other.sessions.ancestry(conversation)[::-1] if any(self._copies.values()) else ()
+        return ChainMap(*(self._copies.get(each, {}) for each, _ in line), self._ids.messages)
+
+    def _same(self, session: Session, heads: Sequence[Stored]) -> dict[int, int]:
         """Rows there that are here: they say the same, stored at the same time, under the same number or as the only ones.
 
         The number alone proves nothing, but where the hosts of a fleet share them: a copy that is in use gives it out again.
         """
-        mine = self._deps.store.heads([Segment(home)])
+        transcripts = Transcripts(self._deps.store, self._deps.sessions)
+        mine = self._deps.store.heads(
+            [Segment(session.conversation_id)] if self._gathered else transcripts.reach(session)
+        )
         names = {head.store_id: self._name(head) for head in mine}
         out = {head.store_id: head.store_id for head in heads if names.get(head.store_id) == self._name(head)}
         here, there = (_at_once(head for head in rows if head.store_id not in out) for rows in (mine, heads))
@@ -261,11 +345,12 @@ class _Merge:
     def _resumed(self, conversation: int, home: int) -> dict[int, list[str]]:
         """Records here whose prompts only the other store knows, and what the lists behind them show of it."""
         last = self._other.sessions.of_conversation(conversation)[-1:]
+        line = {each for each, _ in self._other.sessions.ancestry(conversation)}
         out: dict[int, list[str]] = {}
         for record in self._deps.store.imported([home]) if last else ():
             text = self._deps.store.text(record.store_id)
             prompt = prompt_of(self._other, text)
-            if prompt is not None and prompt.conversation_id == conversation and prompt_of(self._deps, text) is None:
+            if prompt is not None and prompt.conversation_id in line and prompt_of(self._deps, text) is None:
                 rows = Transcripts(self._other.store, self._other.sessions).listed(last[0], prompt)
                 out[record.store_id] = [str(row.store_id) for row in rows]
         self._records.update(out)
@@ -282,8 +367,10 @@ class _Merge:
                 store.append(
                     home, session.session_id, store.last_seq(home), [], source="", now=self._deps.clock(), retract=known
                 )
+                for branch in self._deps.sessions.branches_of(home):
+                    self._deps.sessions.inherit_older(branch, home, Cut(0, 0.0), but=known)
 
-    def _taken_back(self, session: Session, heads: Sequence[Stored]) -> None:
+    def _taken_back(self, conversation: int, session: Session, heads: Sequence[Stored]) -> None:
         """Undo of the stand-in, done here too; what it brought back comes back where nothing here knows of that, or where its
         record goes on longer."""
         store, home = self._deps.store, session.conversation_id
@@ -305,6 +392,17 @@ class _Merge:
                     home, session.session_id, store.last_seq(home), [], source="", now=self._deps.clock(),
                     retract=gone, restore=back,
                 )  # fmt: skip
+            if later and session.parent_id is not None and not self._gathered:
+                self._deps.sessions.does_without(home, self._let_go(conversation, session))
+
+    def _let_go(self, conversation: int, session: Session) -> list[int]:
+        """Rows that a branch shows here of its parents, and has taken back there."""
+        there = self._other.sessions.of_conversation(conversation)[-1]
+        lost = Transcripts(self._other.store, self._other.sessions).taken_back(there)
+        rows = {self._ids.messages.get(row.store_id, 0) for row in lost}
+        shown = Transcripts(self._deps.store, self._deps.sessions).expected(session, None)
+        heads = self._deps.store.heads_of([item.store_id for item in shown if item.store_id in rows])
+        return [n for n, row in heads.items() if row.conversation_id != session.conversation_id]
 
     def _note_times(self, heads: Sequence[Stored], times: Mapping[int, tuple[float, ...]]) -> None:
         """When rows were stored there, by which other files may know them: a list that a process began with was stored anew."""
@@ -336,7 +434,7 @@ class _Merge:
         """Store a summary that is not here. False: what it covers has not come yet."""
         home = self._ids.conversations.get(node.conversation_id)
         there = self._other.dag.sources(node.node_id)
-        known = self._ids.messages if node.depth == 0 else self._ids.nodes
+        known = self._shown_as(node.conversation_id) if node.depth == 0 else self._ids.nodes
         sources = tuple(known[each] for each in there if each in known)
         mine = self._deps.dag.node(node.node_id)
         same = mine is not None and (mine.conversation_id, mine.depth) == (home, node.depth) and (
@@ -403,13 +501,14 @@ class _Merge:
 
     def _moved(self, prompt: Assembly, home: int, numbers: Sequence[tuple[int, int]]) -> Assembly | None:
         """A prompt in the addresses and numbers of here; None where not all that it shows is here."""
-        nodes, messages = self._ids.nodes, self._ids.messages
+        nodes, messages = self._ids.nodes, self._shown_as(prompt.conversation_id)
         if any(n not in nodes for n in prompt.roots):
             return None
         roots = (*self._before.get(prompt.conversation_id, ()), *(nodes[n] for n in prompt.roots))
         tail = tuple(messages[n] for n in prompt.tail_ids if n in messages)  # a context message of ours is none
-        shown = [row for row in self._deps.store.heads_of(tail).values() if row.conversation_id == home]
-        below = [node for node in self._deps.dag.nodes(roots) if node.conversation_id == home]
+        homes = {conversation for conversation, _ in self._deps.sessions.ancestry(home)}
+        shown = [row for row in self._deps.store.heads_of(tail).values() if row.conversation_id in homes]
+        below = [node for node in self._deps.dag.nodes(roots) if node.conversation_id in homes]
         return replace(
             prompt, conversation_id=home, roots=roots, tail_ids=tail,
             last_seq=max((here for there, here in numbers if there <= prompt.last_seq), default=0),

@@ -117,10 +117,7 @@ class Transcripts:
 
         Behind an assembly: its tail, what stands behind the last message that it reaches, and what came after it.
         """
-        own = session.conversation_id
-        gone = self._sessions.taken_back(own) if session.parent_id is not None else None
-        if session.parent_id is not None and gone is None:  # it has not begun: it shows what its parent shows
-            own, gone = session.parent_id, self._sessions.taken_back(session.parent_id)
+        own, gone = self._past(session)
         segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
         if assembly is None:
             return _thread(self._store.heads(segments), own, gone)
@@ -148,16 +145,40 @@ class Transcripts:
         tail, end, made = set(assembly.tail_ids), assembly.last_pos, assembly.created_at
         return [row for row in rows if row.pos > end or row.store_id in tail or row.stored_at >= made]
 
+    def reach(self, session: Session) -> list[Segment]:
+        """Stretches of which a session may show rows; a branch that has not begun may show all of its parent."""
+        own = session.conversation_id
+        if session.parent_id is None or self._sessions.taken_back(own) is not None:
+            return [Segment(*item) for item in self._sessions.ancestry(own)]
+        return [*(Segment(*item) for item in self._sessions.ancestry(session.parent_id)), Segment(own)]
+
+    def gone(self, session: Session, rows: Sequence[Stored]) -> frozenset[int]:
+        """Which of the rows within its reach a session does not show: they were taken back, in it or before it began."""
+        past = self._past(session)
+        return frozenset(row.store_id for row in rows if _is_hidden(row, *past))
+
+    def _past(self, session: Session) -> tuple[int, frozenset[int] | None]:
+        """Whose rows tell themselves whether they were taken back, and which of the others were by the time it branched off."""
+        gone = self._sessions.taken_back(session.conversation_id) if session.parent_id is not None else None
+        if session.parent_id is not None and gone is None:  # it has not begun: it shows what its parent shows
+            return session.parent_id, self._sessions.taken_back(session.parent_id)
+        return session.conversation_id, gone
+
     def fork(self, session: Session, places: Sequence[Place]) -> bool:
-        """A branch begins behind the last of its parent's messages that it shows; the parent itself loses nothing."""
+        """A branch begins behind the last of its parent's messages that it shows; the parent itself loses nothing.
+
+        What was merged into a parent has a high number, however old it is: all that is there counts.
+        """
         if session.parent_id is None or self._store.has_rows(session.conversation_id):
             return False
         shared = self._store.heads_of([store_id for place in places for store_id in place.ids])
         rows = [row for row in shared.values() if row.conversation_id != session.conversation_id]
-        cut = Cut(max((row.seq for row in rows), default=0), max((row.pos for row in rows), default=0.0))
+        above = self._sessions.ancestry(session.conversation_id)[:-1]
+        newest = max(self._store.last_seq(conversation) for conversation, _ in above)
+        cut = Cut(newest, max((row.pos for row in rows), default=0.0))
         gone = self._sessions.taken_back(session.parent_id) or frozenset()
         own_gone = [row.store_id for row in self._store.retracted(session.parent_id)]
-        self._sessions.fork_at(session.conversation_id, cut, [*gone, *own_gone])
+        self._sessions.fork_at(session.conversation_id, cut, {*gone, *own_gone}.difference(shared))
         return True
 
     def own_rows(self, session: Session, retracted: Sequence[int]) -> tuple[int, ...]:
@@ -217,11 +238,16 @@ def _thread(heads: Sequence[Stored], own_id: int, gone: frozenset[int] | None) -
         shown = row
         while shown.store_id in latest:
             shown = latest[shown.store_id]
-        inherited = gone is not None and shown.conversation_id != own_id
-        hidden = shown.store_id in gone if inherited and gone is not None else shown.flags & Flag.RETRACTED
-        if not hidden:
+        if not _is_hidden(shown, own_id, gone):
             out.append(expected_of(shown, row.pos))
     return out
+
+
+def _is_hidden(row: Stored, own_id: int, gone: frozenset[int] | None) -> bool:
+    """Was a row taken back, as conversation ``own_id`` sees it?"""
+    if gone is not None and row.conversation_id != own_id:
+        return row.store_id in gone
+    return bool(row.flags & Flag.RETRACTED)
 
 
 def expected_of(row: Stored, pos: float) -> Expected:

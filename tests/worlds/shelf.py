@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lcm.records import Flag
+from hermes_lcm.session import Session
 from worlds.process import Chat, World, chat, reload, texts, tokens_of
 
 _WORDS = ("ok", "ok", "yes", "go on")
@@ -26,8 +27,9 @@ _LARGE_TOKENS = 2500
 class Shelf:
     """The chat, the file that its process uses, and those that wait to be merged."""
 
-    def __init__(self, folder: Path, seed: int, *, undo: bool = False) -> None:
-        self.folder, self.rng, self.undo = folder, random.Random(seed), undo
+    def __init__(self, folder: Path, seed: int, *, undo: bool = False, branch: bool = False) -> None:
+        self.folder, self.rng, self.undo, self.branch = folder, random.Random(seed), undo, branch
+        self.names = ["s"]
         self.thread: list[dict[str, Any]] = []
         self.live = Chat()
         self.files = 0
@@ -79,13 +81,16 @@ class Shelf:
         for _ in range(int(2 * turns)):
             if self.undo and self.rng.random() < 0.06:
                 self.takes_back()
+            if self.branch and self.rng.random() < 0.08:
+                self.branches()
             asked = not self.thread or self.thread[-1]["role"] != "user"
             self.says_this(self.rng.choice(_WORDS if asked else (*_WORDS, *_LONG)))
 
     def goes(self, story: str) -> None:
         """Words in turn, a digit for each of the long ones, ``...`` for a talk up to the next summary, and acts by their names.
 
-        ``exchanged``: for the last copy; ``older``: for the one before; ``merged``: the files that were left; ``undo``: a turn.
+        ``exchanged``: for the last copy; ``older``: for the one before; ``merged``: the files that were left; ``undo``: a turn;
+        ``branch``: the chat goes on in another session.
         """
         acts = {act.__name__: act for act in ACTS}
         for word in story.split():
@@ -97,6 +102,8 @@ class Shelf:
                 self.merge_all()
             elif word == "undo":
                 self.takes_back()
+            elif word == "branch":
+                self.branches()
             elif word == "...":
                 self.says_much()
             else:
@@ -116,7 +123,7 @@ class Shelf:
         self.log.append(f"{message['_n']}")
         self.shows()
         if asked and tokens_of(self.live) > _LARGE_TOKENS:
-            out = self.world.compressed(self.live)
+            out = self.world.compressed(self.live, self.names[-1])
             if out.messages is not None:
                 self.log.append("compact")
                 self.compactions += 1
@@ -124,7 +131,20 @@ class Shelf:
                 self.shows()
 
     def shows(self) -> None:
-        self.world.take(self.live)
+        self.world.take(self.live, self.session().session_id)
+
+    def session(self) -> Session:
+        """The session that goes on now. A file that knows nothing of it takes the host's word for what it branched off."""
+        session = self.world.session(self.names[0])
+        for name in self.names[1:]:
+            last = self.world.store.last_seq(session.conversation_id)
+            session = self.world.session(name, parent=session, origin="branch", fork_seq=last)
+        return session
+
+    def branches(self) -> None:
+        if len(self.live) > 3 and self.live[-1]["role"] == "assistant":
+            self.log.append("branch")
+            self.names.append(f"s{len(self.names)}")
 
     def takes_back(self) -> None:
         if len(self.live) > 5 and self.live[-1]["role"] == "assistant" and self.live[-2]["role"] == "user":
@@ -150,7 +170,7 @@ class Shelf:
     def shown(self) -> list[dict[str, Any]]:
         """What the database shows of the chat."""
         world = self.world
-        rows = world.runtime.whole_store.rows([item.store_id for item in world.ingest.expected(world.session(), None)])
+        rows = world.runtime.whole_store.rows([item.store_id for item in world.ingest.expected(self.session(), None)])
         return [row.stored_json for row in rows if not row.head.flags & Flag.IMPORTED]
 
     def verdict(self) -> tuple[int, int, int]:
