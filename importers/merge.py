@@ -396,10 +396,8 @@ class _Merge:
                 self._deps.sessions.does_without(home, self._let_go(conversation, session))
 
     def _let_go(self, conversation: int, session: Session) -> list[int]:
-        """Rows that a branch shows here of its parents, and has taken back there."""
-        there = self._other.sessions.of_conversation(conversation)[-1]
-        lost = Transcripts(self._other.store, self._other.sessions).taken_back(there)
-        rows = {self._ids.messages.get(row.store_id, 0) for row in lost}
+        """Rows that a branch shows here of its parents, and that it had there itself and took back."""
+        rows = {self._ids.messages.get(row.store_id, 0) for row in self._other.store.retracted(conversation)}
         shown = Transcripts(self._deps.store, self._deps.sessions).expected(session, None)
         heads = self._deps.store.heads_of([item.store_id for item in shown if item.store_id in rows])
         return [n for n, row in heads.items() if row.conversation_id != session.conversation_id]
