@@ -434,21 +434,31 @@ class _Merge:
         there = self._other.dag.sources(node.node_id)
         known = self._shown_as(node.conversation_id) if node.depth == 0 else self._ids.nodes
         sources = tuple(known[each] for each in there if each in known)
-        mine = self._deps.dag.node(node.node_id)
-        same = mine is not None and (mine.conversation_id, mine.depth) == (home, node.depth) and (
-            PURGED_RUNG in (node.rung, mine.rung) or mine.text == node.text or self._deps.dag.is_overwritten(mine)
-        )  # fmt: skip
-        if same and set(sources).issubset(self._deps.dag.sources(node.node_id)):
+        if self._is_here(node, home, sources):
             self._ids.nodes[node.node_id] = node.node_id  # a copy, of whose sources some may have been unreadable
             return True
         if home is None or not sources or (node.depth and len(sources) < len(there)):
             return False
         name = node.fingerprint if list(sources) == there else fingerprint(node.depth, sources)
-        before = self._deps.dag.by_fingerprint(home, name, (node.quality,))
-        made = before[0] if before else self._deps.dag.add(self._new(node, home, sources, name), now=node.created_at)
+        with self._deps.db.transaction():  # another process may have fetched it meanwhile, perhaps as a purge left it
+            if self._is_here(node, home, sources):
+                self._ids.nodes[node.node_id] = node.node_id
+                return True
+            before = self._deps.dag.by_fingerprint(home, name, (node.quality,))
+            made = (
+                before[0] if before else self._deps.dag.add(self._new(node, home, sources, name), now=node.created_at)
+            )
         self.out.nodes += not before
         self._ids.nodes[node.node_id] = made.node_id
         return True
+
+    def _is_here(self, node: Node, home: int | None, sources: Sequence[int]) -> bool:
+        """Is a summary here under its number? What a purge left of it is the same one."""
+        mine = self._deps.dag.node(node.node_id)
+        same = mine is not None and (mine.conversation_id, mine.depth) == (home, node.depth) and (
+            PURGED_RUNG in (node.rung, mine.rung) or mine.text == node.text or self._deps.dag.is_overwritten(mine)
+        )  # fmt: skip
+        return same and set(sources).issubset(self._deps.dag.sources(node.node_id))
 
     def _new(self, node: Node, home: int, sources: tuple[int, ...], name: bytes) -> NewNode:
         return NewNode(
