@@ -7,8 +7,9 @@ How long does an operator's command stand in the way of a turn, in an archive of
 
 The command runs in a thread of the process that the agent runs in, the worst place for it. Two things are measured while it does:
 how long it held what a turn needs (the writer, or the connection of short reads), as time on the clock and as time of the
-processor; and how long another thread waited, which every 5 ms stores a note and reads one, as a turn does. A busy machine makes
-the clock longer and the processor's time not. The verdict is of the processor's time and of the file's lock.
+processor; and how long another thread waited, which every 5 ms stores a note and reads one, as a turn does. A busy machine or a
+slow disk makes the clock longer and the processor's time not: what 4 kB to the same disk took meanwhile is told too. The verdict
+is of the processor's time and of the file's lock.
 """
 
 from __future__ import annotations
@@ -162,12 +163,15 @@ def main() -> int:
     args = parser.parse_args()
     count = args.messages or (20_000 if args.quick else 200_000)
     report = Report("beside", f"operators' commands beside a turn, {count:,} messages", args.quick)
-    with home(
-        args.where or Path(tempfile.gettempdir()),
-        ignore_session_patterns="*00015000*,20240101_00003*_million",
-        doctor_clean_apply_enabled="true",
-        retention="*00010000*:1d=purge,20240101_000002_million:1d=purge",
-    ) as folder:
+    with (
+        home(
+            args.where or Path(tempfile.gettempdir()),
+            ignore_session_patterns="*00015000*,20240101_00003*_million",
+            doctor_clean_apply_enabled="true",
+            retention="*00010000*:1d=purge,20240101_000002_million:1d=purge",
+        ) as folder,
+        kit.Disk(folder) as disk,
+    ):
         (folder / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
         operator = Operator()
         if args.database:
@@ -224,6 +228,9 @@ def main() -> int:
         "said",
     )
     report.table("Beside a turn", head, rows)
+    report.table(
+        "The disk alone", (*kit.SPREAD, "most ms"), [[*kit.spread(disk.took), round(1000 * max(disk.took), 1)]]
+    )
     fresh_process()
     return report.finish(args.json)
 

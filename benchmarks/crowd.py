@@ -8,7 +8,8 @@ Two thirds of the chats are a gateway's, each of another person, the others term
 with a new agent, search their own words and those of others. Each is compared with what it said: every message once and before
 its request (P1), valid lists (P3) that cover everything (P4), no word of others (P8). The driver is `tests/worlds/crowd.py`; its
 short form is in the suite. The model writes honest extracts: after two summaries that are none it would be left alone. Of 100
-calls 8 fail and 8 hang for a minute. Thirty threads share the processors: hooks wait.
+calls 8 fail and 8 hang for a minute. Thirty threads share the processors: hooks wait. They wait for the disk, too: another
+process writes 4 kB to it ten times a second and does nothing else ("the disk alone").
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def main() -> int:
             time.sleep(2 * args.pause * talker.rng.random())
             return time.monotonic() > end
 
-        world, talkers = crowd(folder, args.chats, over)
+        with kit.Disk(folder) as disk:
+            world, talkers = crowd(folder, args.chats, over)
         stored = world.runtime.store.count()
         world.runtime.db.close()
     wrong = [each for talker in talkers for each in talker.wrong]
@@ -59,6 +61,7 @@ def main() -> int:
         for wait in talker.hooks:
             by[wait.name].append(wait.took)
         by["compress"] += talker.compactions
+    by["the disk alone"] = disk.took
     report.table(
         "Waits",
         ("", *SPREAD, "most ms"),

@@ -16,6 +16,7 @@ import re
 import shutil
 import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -338,6 +339,34 @@ def spread(values: Sequence[float], scale: float = 1000.0) -> list[Any]:
 
 
 SPREAD = ("n", "min ms", "median ms", "p90 ms", "p99 ms")
+
+
+#: Writes 4 kB through to the disk ten times a second until its input ends; then prints the seconds of each.
+_WRITES = """
+import json, os, select, sys, time
+file, took = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY, 0o600), []
+while not select.select([sys.stdin], [], [], 0.1)[0]:
+    began = time.perf_counter()
+    os.pwrite(file, b"x" * 4096, 0)
+    os.fdatasync(file)
+    took.append(time.perf_counter() - began)
+print(json.dumps(took))
+"""
+
+
+class Disk:
+    """The disk alone, in a process of its own beside a run: seconds of each write of 4 kB that is waited for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._words = [sys.executable, "-c", _WRITES, str(folder / "probe")]
+        self.took: list[float] = []
+
+    def __enter__(self) -> Disk:
+        self._process = subprocess.Popen(self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.took = json.loads(self._process.communicate("\n")[0])
 
 
 class Report:
