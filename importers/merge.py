@@ -88,7 +88,7 @@ class _Merge:
         self._deps, self._other, self._gathered = deps, other, gathered
         self._ledger = Ledger(deps.db)
         self._ids = _Ids()
-        self._before: dict[int, dict[int, None]] = {}  # roots of prompts that a list there began with, by conversation
+        self._before: dict[int, tuple[int, ...]] = {}  # roots of prompts that a list there began with, by their record
         self._copies: dict[int, dict[int, int]] = {}  # by conversation: what it inherits there and has itself here
         self._records: set[int] = set()  # here, of prompts that only the other store knew
         self.out = Merged()
@@ -219,7 +219,7 @@ class _Merge:
                 rows, damaged = self._other.store.legible([head.store_id for head in heads[first : first + _BATCH]])
                 if damaged:
                     rows.sort(key=lambda row: at[row.store_id])
-                self._note_records(conversation, rows)
+                self._note_records(rows)
                 yield [_item(row) for row in rows]
 
         session = next(iter(sessions.values()))
@@ -412,12 +412,12 @@ class _Merge:
             for at in (was.stored_at, *times.get(was.store_id, ())) if at != now.stored_at
         )  # fmt: skip
 
-    def _note_records(self, conversation: int, rows: Sequence[Row]) -> None:
+    def _note_records(self, rows: Sequence[Row]) -> None:
         """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""
         for row in rows:
             prompt = prompt_of(self._deps, row.text) if row.head.flags & Flag.IMPORTED else None
             if prompt is not None:
-                self._before.setdefault(conversation, {}).update(dict.fromkeys(prompt.roots))
+                self._before[row.store_id] = prompt.roots
 
     # -- summaries ----------------------------------------------------------------------------------
     def _nodes(self) -> None:
@@ -512,7 +512,11 @@ class _Merge:
         nodes, messages = self._ids.nodes, self._shown_as(prompt.conversation_id)
         if any(n not in nodes for n in prompt.roots):
             return None
-        roots = (*self._before.get(prompt.conversation_id, ()), *(nodes[n] for n in prompt.roots))
+        ends = {c: end or Cut() for c, end in self._other.sessions.ancestry(prompt.conversation_id)}
+        records = self._other.store.heads_of([*self._before])
+        seen = [n for n, row in records.items() if (end := ends.get(row.conversation_id)) and row.pos <= end.pos]
+        before = dict.fromkeys(root for n in sorted(seen) for root in self._before[n])
+        roots = (*before, *(nodes[n] for n in prompt.roots))
         tail = tuple(messages[n] for n in prompt.tail_ids if n in messages)  # a context message of ours is none
         homes = {conversation for conversation, _ in self._deps.sessions.ancestry(home)}
         shown = [row for row in self._deps.store.heads_of(tail).values() if row.conversation_id in homes]

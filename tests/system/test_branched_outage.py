@@ -146,6 +146,28 @@ def test_a_branch_that_begins_in_an_outage_shows_what_its_host_shows(
     host.holds()
 
 
+@pytest.mark.parametrize("fault", [out_of_sight, damaged])
+def test_a_branch_of_a_branch_that_compacts_in_an_outage_covers_all_of_its_past(
+    hermes_home: Path, fault: Callable[[Path], Mend]
+) -> None:
+    """The summary that its list begins with is text in the stand-in, and the first branch has that text."""
+    host = Branching(hermes_home)
+    host.turns(40, first=0)
+    host.branches("b", without=0)
+    host.turns(1, first=100)
+    host.host.close()
+    mend = fault(hermes_home / "lcm.db")
+    host.turns(1, first=200)
+    host.branches("c", without=0)
+    host.turns(6, first=300)
+
+    mend()
+    host.host.runtime.standby._not_before = 0.0
+    host.turns(1, first=400)
+    assert [*hermes_home.glob("lcm.standby-*.db")] == []
+    host.holds()
+
+
 @pytest.mark.parametrize(("fault", "back"), [(locked, 4), (out_of_sight, 4), (out_of_sight, 6), (damaged, 6)])
 def test_what_a_branch_takes_back_in_an_outage_stays_taken_back(
     hermes_home: Path, fault: Callable[[Path], Mend], back: int
