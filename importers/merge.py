@@ -254,10 +254,10 @@ class _Merge:
     def _inherits(self, conversation: int) -> dict[str, int]:
         """Rows that a branch there shows of its parents, and the rows here that they are."""
         other, known = self._other, self._ids.messages
-        session = other.sessions.of_conversation(conversation)[-1]
-        if other.sessions.taken_back(conversation) is None:
+        last = other.sessions.of_conversation(conversation)[-1:]  # none where its page cannot be read
+        if not last or other.sessions.taken_back(conversation) is None:
             return {}
-        shown = Transcripts(other.store, other.sessions).expected(session, None)
+        shown = Transcripts(other.store, other.sessions).expected(last[0], None)
         above = other.store.heads_of([item.store_id for item in shown])
         return {
             str(n): known[n] for n in (item.store_id for item in shown)

@@ -44,7 +44,8 @@ _TELL_S: Final = 1.0
 _PROBE_MS: Final = 20
 #: What only another file can cure: no question to this one until it has changed.
 _LASTING: Final = (StoreCorrupt, StoreForeign, StoreTooNew, StoreTooOld)
-_NOT_MERGED: Final = (StoreError, ValueError, TypeError, KeyError, AttributeError, zlib.error)  # rows may hold anything
+#: Rows may hold anything.
+_NOT_MERGED: Final = (StoreError, ValueError, TypeError, LookupError, AttributeError, zlib.error)
 #: What a value that SQLite refuses raises: it would be refused by a stand-in, too.
 _OF_A_VALUE: Final = (UnicodeError, OverflowError)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -188,6 +189,24 @@ def test_what_a_branch_takes_back_in_an_outage_stays_taken_back(
     host.host.runtime.standby._not_before = 0.0
     host.turns(1, first=400)
     assert {name: host.shown(name) for name in host.said} == {name: texts(said) for name, said in host.said.items()}
+
+
+def test_a_stand_in_of_a_branch_whose_sessions_are_gone_keeps_nothing_from_being_stored(hermes_home: Path) -> None:
+    host = Branching(hermes_home)
+    host.turns(4, first=0)
+    host.branches("b", without=0)
+    host.turns(1, first=100)
+    host.host.close()
+    mend = locked(hermes_home / "lcm.db")
+    host.turns(2, first=200)
+    host.host.close()
+    with closing(sqlite3.connect(next(hermes_home.glob("lcm.standby-*.db")), isolation_level=None)) as db:
+        db.execute("DELETE FROM sessions")
+
+    mend()
+    host.restarts()
+    host.turns(1, first=300)
+    assert host.shown("b") == texts(host.said["b"])
 
 
 @pytest.mark.parametrize("seed", [1, 5, 6, 9, 14, 15, 21, 24, 39])
