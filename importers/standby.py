@@ -381,6 +381,7 @@ class Standby:
             except _NOT_MERGED as exc:
                 logger.warning("%s cannot be merged yet: %s", file, exc)
                 self._db.use(file)
+                self._reason = type(exc) if isinstance(exc, StoreError) else StoreError  # what was wrong before is over
                 self._later()
                 with suppress(StoreError):
                     self._db.open()  # before the last connection to memory is closed

@@ -22,6 +22,7 @@ from worlds.process import WAIT_S, Chat, chat, reload, texts, tokens_of
 from hermes_lcm import runtime
 from hermes_lcm.command import OK
 from hermes_lcm.config import Config
+from hermes_lcm.errors import StoreError
 from hermes_lcm.importers import adopt, standby
 from hermes_lcm.storage.opened import Left
 
@@ -535,6 +536,29 @@ def test_a_file_that_cannot_be_saved_at_once_is_saved_later(
 
 def out_of_room(*_: Any, **__: Any) -> None:
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("fault", [damaged, newer])
+def test_a_merge_that_fails_once_is_done_again_though_nothing_changes_the_file(
+    outage: Outage, fault: Callable[[Path], Mend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mend = fault(outage.db)
+    outage.turns(1, first=100)
+    mend()
+    with monkeypatch.context() as busy:
+        busy.setattr(standby, "merge", refused)
+        outage.turns(1, first=110)
+    assert len(outage.standbys()) == 1
+    outage.host.runtime.standby._not_before = 0.0
+    outage.turns(1, first=120)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.topics() == set()
+
+
+def refused(*_: Any, **__: Any) -> None:
+    raise StoreError("it is busy")
 
 
 @pytest.mark.parametrize("late", ["20990101", "20000101"])
