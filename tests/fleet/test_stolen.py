@@ -469,7 +469,7 @@ def test_no_turn_waits_for_a_lock_of_a_stolen_role_of_the_realm(fleet: Fleet, tm
         began = time.monotonic()
         process.take(chat().turns(3))
         took = time.monotonic() - began
-        eventually(lambda: "lock timeout" in str(process.runtime.fleet.state()["error"]), 60)
+        eventually(lambda: "keeps a lock" in str(process.runtime.fleet.state()["error"]), 60)
         assert fleet.count("messages") == 2
     eventually(lambda: process.behind() == 0, 60)
 
