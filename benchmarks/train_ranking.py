@@ -19,7 +19,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -56,34 +56,51 @@ class Question:
     asked: str = ""
     pieces: tuple[str, ...] = ()  # of the candidates' texts, as an encoder reads them
     names: tuple[str | None, ...] = ()  # of the candidates' messages
+    ids: tuple[int, ...] = ()
+    cosines: Mapping[int, float] = field(
+        default_factory=dict
+    )  # of the candidates to the question, where an encoder is on
+    near: Mapping[int, int] = field(default_factory=dict)  # ranks of the nearest messages
+    by_words: Any = None  # candidates that a word found
 
 
-def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], numpy: Any) -> None:
-    """All questions about one conversation."""
+def ask_all(
+    name: str, case: recall.Case, where: Path, out: list[Question], numpy: Any, *, semantic: bool = False
+) -> None:
+    """All questions about one conversation. ``semantic``: with vectors of its messages."""
     from hermes_lcm.search import ranking
 
     conversation, docs, asked = case
     chat, places = recall.as_chat(docs)
-    seen: list[tuple[str, list[Any], list[str]]] = []
+    seen: list[tuple[Any, ...]] = []
     rerank = ranking.Pool.rerank
 
     def record(pool: Any, question: Any, texts: Any, *more: Any) -> None:
         examples = pool.examples(question, texts)
-        seen.append((pool.kind, examples, [question.stretch(part) for _, part, _ in examples]))
+        ids = [hit.place.store_id for hit, *_ in examples]
+        vectors = agent.runtime.vectors
+        found = vectors.cosines(question.raw, ids, lambda n: question.stretch(examples[n][1])) if vectors else None
+        cosines = dict(zip(ids, found, strict=True)) if found else {}
+        seen.append(
+            (pool.kind, examples, [question.stretch(part) for _, part, _ in examples], cosines, dict(pool.near))
+        )
         rerank(pool, question, texts, *more)
 
-    with home(where), patch.object(ranking.Pool, "rerank", record):
+    with home(where, semantic=semantic), patch.object(ranking.Pool, "rerank", record):
         agent = Agent(f"20260101_{conversation}", 2_000_000)
         hook("pre_api_request", agent.session_id, chat)
         session = agent.runtime.session(agent.session_id)
         rows = sorted(agent.runtime.store.heads([recall.segment(session.conversation_id)]), key=lambda row: row.seq)
         ident = {row.store_id: places[at] for at, row in enumerate(rows) if at in places}
+        if agent.runtime.vectors is not None:
+            agent.runtime.vectors.begin()
+            agent.runtime.vectors.idle(3600)
         for each in asked:
             seen.clear()
             answer = agent.tool("lcm_grep", query=each.question, limit=40)
             hits = [ident.get(hit.get("store_id")) for hit in answer["results"] if hit["type"] == "message"]
             before = [found in each.evidence for found in dict.fromkeys(hits) if found is not None]
-            for kind, examples, pieces in seen:
+            for kind, examples, pieces, cosines, near in seen:
                 names = tuple(ident.get(hit.place.store_id) for hit, *_ in examples)
                 out.append(
                     Question(
@@ -93,6 +110,8 @@ def ask_all(name: str, case: recall.Case, where: Path, out: list[Question], nump
                         numpy.array([float(found in each.evidence) for found in names]),
                         numpy.array([found is not None for found in names]),
                         before, len(each.evidence), each.question, tuple(pieces), names,
+                        tuple(hit.place.store_id for hit, *_ in examples), cosines, near,
+                        numpy.array([hit.rung != "meaning" for hit, *_ in examples]),
                     )
                 )  # fmt: skip
         agent.close()

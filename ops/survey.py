@@ -287,6 +287,7 @@ _KINDS: Final = {
     "blocks": "message_blocks",
     "message_index_": "search_index",
     "node_index_": "search_index",
+    "vectors": "search_index",
     "nodes": "summaries",
     "node_sources": "summaries",
     "assemblies": "summaries",

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ..errors import BadRequest, StoreError
 from ..records import Flag, Scope
@@ -31,8 +31,10 @@ from .documents import IndexRow, postings
 from .fts import FullText, Plan, Where
 from .pattern import compile_pattern
 from .query import Atom, Query
-from .ranking import ORDERS, Asked, Cosines, Finder, Found, Place, Pool
+from .ranking import ASKED_CHARS, ORDERS, Asked, Cosines, Finder, Found, Place, Pool
 from .scope import Filters, Scopes, during, of_messages, of_nodes
+from .vectors import Nearest
+from .weights import SEMANTIC
 
 _BITS = 10  # of an address: stretches of 1,024
 _ROWS = f"""
@@ -269,6 +271,17 @@ def prepare(db: Database) -> set[str]:
 # ------------------------------------------------------------------------------------------------- messages
 
 
+class Meaning(Protocol):
+    """Comparison of messages with questions by their meaning."""
+
+    @property
+    def cosines(self) -> Cosines:
+        """Cosines of messages to a question."""
+
+    def nearest(self, question: str, where: Where) -> Nearest:
+        """The nearest messages among the rows that count."""
+
+
 class _Terms(NamedTuple):
     """Terms of a search that hold for each of its questions."""
 
@@ -278,7 +291,7 @@ class _Terms(NamedTuple):
     sort: str
     texts: Texts | None
     when: When | None
-    cosines: Cosines | None
+    meaning: Meaning | None
 
 
 class _Gathered(NamedTuple):
@@ -296,13 +309,13 @@ _COLUMNS = "m.store_id, m.conversation_id, m.seq, m.role, m.chars, coalesce(m.sa
 class MessageIndex:
     """The index of all messages of one database."""
 
-    def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0, cosines: Cosines | None = None) -> None:
-        """``behind``: indexes what waits and says how many messages wait still. ``cosines``: of an encoder, if there is one."""
+    def __init__(self, db: Database, *, behind: Callable[[], int] = lambda: 0, meaning: Meaning | None = None) -> None:
+        """``behind``: indexes what waits and says how many messages wait still. ``meaning``: of an encoder, if there is one."""
         self._db = db
         self._meta = Meta(db)
         self.documents = documents.Documents(db)
         self._zones = Zones(db)
-        self._behind, self._cosines = behind, cosines
+        self._behind, self._meaning = behind, meaning
         of = documents.STORE_ID_SQL.format("f.rowid")
         self._fts = FullText(
             db,
@@ -376,7 +389,7 @@ class MessageIndex:
         """
         if sort not in ORDERS:
             raise BadRequest(f"sort={sort!r} is not one of {', '.join(ORDERS)}")
-        terms = _Terms(scope, filters or Filters(), limit, sort, texts, when, self._cosines if meaning else None)
+        terms = _Terms(scope, filters or Filters(), limit, sort, texts, when, self._meaning if meaning else None)
         gathered = [self._gathered(each, terms) for each in apart or [query]]
         hits = []
         for each in gathered:
@@ -528,13 +541,32 @@ class MessageIndex:
     # -- ranking ------------------------------------------------------------------------------------
     def _rank(self, found: _Gathered, terms: _Terms) -> None:
         pool, query, plan, where = found
+        if terms.meaning is not None and terms.sort == "relevance" and not (query.strict or query.required):
+            self._add_near(pool, query, where, terms.meaning)
         self._learn_places(pool, where)
         pool.spread()
         if terms.texts is not None and pool.found and (len(plan.weights) > 1 or query.literals):
             asked = Asked(query.raw, dict(sorted(plan.weights.items(), key=lambda pair: -pair[1])[:RANKED_WORDS]))
             literals = [literal.casefold() for literal in query.literals]
-            pool.rerank(asked, terms.texts, literals, terms.when, terms.cosines)
+            cosines = terms.meaning.cosines if terms.meaning is not None else None
+            pool.rerank(asked, terms.texts, literals, terms.when, cosines)
             pool.cover(asked, terms.texts)
+
+    def _add_near(self, pool: Pool, query: Query, where: Where, meaning: Meaning) -> None:
+        """The nearest messages by meaning join the candidates, in scope like these; in kinds of conversation where that helps."""
+        if pool.kind not in SEMANTIC:
+            return
+        near = meaning.nearest(query.raw[:ASKED_CHARS], where)
+        if not near.cosines:
+            return
+        ids = padded([*near.cosines])
+        sql = f"SELECT 0, 0.0, {_COLUMNS} FROM messages AS m WHERE m.store_id IN ({marks(len(ids))}) AND {where.sql}"
+        nothing = not pool.found
+        pool.add_near(near.cosines, self._db.query(sql, (*ids, *where.params)))
+        if nothing and pool.found:
+            pool.notes.append("no word of the query is found: these are the nearest by their meaning")
+        if near.reached:
+            pool.notes.append(f"by meaning only the messages from msg_{near.reached} on were compared")
 
     def _learn_places(self, pool: Pool, where: Where) -> None:
         """Messages next to the best hits, as far as this caller may read them."""

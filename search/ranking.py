@@ -330,18 +330,36 @@ class Asked:
         return names, speaker, sum(number in text for number in self._numbers) / max(1, len(self._numbers))
 
 
-#: Cosines of texts to a question, or None.
-Cosines = Callable[[str, Sequence[str]], Sequence[float] | None]
+#: Cosines of messages, by their ids, to a question, or None. The last argument gives the text of the n-th.
+Cosines = Callable[[str, Sequence[int], Callable[[int], str]], Sequence[float] | None]
 
 
-def meant(question: str, piece: Callable[[int], str], scores: Sequence[float], cosines: Cosines) -> dict[int, float]:
-    """Standard deviations by which each of the best stands out by its meaning, by its number; empty without cosines."""
+def meant(
+    question: str,
+    ids: Sequence[int],
+    piece: Callable[[int], str],
+    scores: Sequence[float],
+    cosines: Cosines,
+    near: Mapping[int, int],
+) -> dict[int, tuple[float, float]]:
+    """Two signals of meaning, by a candidate's number: how far it stands out among the best, in standard deviations, and how it
+    stands among the nearest of all messages. Empty without cosines.
+
+    ``ids``: of the candidates' messages; ``near``: ranks of the nearest.
+    """
     best = heapq.nlargest(ENCODED, range(len(scores)), key=scores.__getitem__)
-    found = cosines(question[:_ASKED_CHARS], [piece(n) for n in best])
+    chosen = [*dict.fromkeys((*best, *(n for n, store_id in enumerate(ids) if store_id in near)))]
+    found = cosines(question[:ASKED_CHARS], [ids[n] for n in chosen], lambda k: piece(chosen[k]))
     if not found:
         return {}
-    mean, apart = fmean(found), pstdev(found) + _ALIKE
-    return {n: (cosine - mean) / apart for n, cosine in zip(best, found, strict=True)}
+    among = found[: len(best)]
+    mean, apart = fmean(among), pstdev(among) + _ALIKE
+    return {n: ((each - mean) / apart, standing(near.get(ids[n]))) for n, each in zip(chosen, found, strict=True)}
+
+
+def standing(rank: int | None) -> float:
+    """How a message stands by its rank among the nearest; 0 behind them."""
+    return 0.0 if rank is None else 1 / math.sqrt(1 + rank)
 
 
 SPREAD = (0.25, 0.1, 0.05)  # share of a hit's score for the messages 1, 2, 3 places away
@@ -365,7 +383,9 @@ LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
 TIMELY = 2.0  # said when the query says: three times the score
 RERANKED = 120
 ENCODED = 30  # best of them that an encoder compares with the question
-_ASKED_CHARS = 1000  # of the question that it reads
+NEAR_SCORE = 0.001  # of a message that no word finds, before the model weighs it
+MEANING: Final = "meaning"  # its rung
+ASKED_CHARS: Final = 1000  # of the question that it reads
 _ALIKE = 0.001  # cosines that differ no more say nothing
 # On the scale of the model, where 0.7 is twice as likely to be the answer:
 PHRASE_GAIN = 2.0  # the query as it stands, for each word of it from the third on
@@ -419,6 +439,7 @@ class Pool:
     wants_replies: bool = False  # asked for is what the assistant said
     mean: Sequence[float] = ()  # of the candidates' weighed signals
     by_meaning: bool = False  # an encoder took part
+    near: Mapping[int, int] = field(default_factory=dict)  # ranks of the nearest messages by meaning
     common: bool = False  # many messages say all of the words
     in_diary: bool = False  # the neighbours of a note are notes, whatever short replies stand between them
     others: Sequence[Pool] = ()  # of the questions that were asked in the same go
@@ -445,6 +466,24 @@ class Pool:
             self.rungs.insert(0, rung)
         self.cut = self.cut or len(taken) >= limit
         return top
+
+    def add_near(self, cosines: Mapping[int, float], rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add the nearest messages by meaning, nearest first."""
+        self.near = {store_id: rank for rank, store_id in enumerate(cosines)}
+        self.by_meaning = True
+        for place in (Place(*row) for row in rows):
+            if place.store_id not in self.found and place.chars >= TRIVIAL_CHARS:
+                score = NEAR_SCORE * cosines[place.store_id]
+                self.found[place.store_id] = Found(place, score=score, rung=MEANING)
+                self.places.setdefault((place.conversation_id, place.seq), place)
+        if any(hit.rung == MEANING for hit in self.found.values()):
+            self.rungs.append(MEANING)
+
+    def _candidates(self, count: int) -> list[Found]:
+        """The best so far, and the nearest by meaning."""
+        best = self.best(count)
+        known = {hit.place.store_id for hit in best}
+        return best + [hit for n in self.near if n not in known and (hit := self.found.get(n)) is not None]
 
     @property
     def matching(self) -> int:
@@ -475,13 +514,13 @@ class Pool:
         self.in_diary = self.kind == "diary"
         most = len(SPREAD) * (1 + self.in_diary)
         reach = [d for d in range(-most, most + 1) if d]
-        top = self.best(SPREAD_FROM)
+        top = self._candidates(SPREAD_FROM)
         return {(f.place.conversation_id, f.place.seq + d) for f in top for d in reach} - self.places.keys()
 
     def spread(self) -> None:
         """Give the neighbours their share."""
         for hit in self.best(SPREAD_FROM):
-            for place, share in self._around(hit.place):
+            for place, share in self._around(hit.place) if hit.own else ():
                 if place.chars >= TRIVIAL_CHARS:
                     other = self.found.get(place.store_id)
                     if other is None:
@@ -547,10 +586,11 @@ class Pool:
             scores.append(score + (TIMELY_GAIN * when.share if when and when.covers(hit.place.at) else 0.0))
             hit.at = asked.window(seen) if seen.places else None
         if cosines is not None and kind in SEMANTIC:
-            gains = meant(asked.raw, lambda n: asked.stretch(examples[n][1]), scores, cosines)
+            ids = [hit.place.store_id for hit, *_ in examples]
+            gains = meant(asked.raw, ids, lambda n: asked.stretch(examples[n][1]), scores, cosines, self.near)
             self.by_meaning = bool(gains)
             for n, gain in gains.items():
-                scores[n] += SEMANTIC[kind] * gain
+                scores[n] += sum(map(operator.mul, SEMANTIC[kind], gain))
         self.mean = [sum(column) / len(examples) for column in zip(*(hit.weighed for hit, *_ in examples), strict=True)]
         self._settle([hit for hit, *_ in examples], scores)
 
@@ -580,7 +620,7 @@ class Pool:
         self, asked: Asked, texts: Callable[[list[int]], Mapping[int, str]]
     ) -> list[tuple[Found, Seen, list[float]]]:
         """The best hits with their signals, as the model is trained on and applied to."""
-        best = self.best(RERANKED)
+        best = self._candidates(RERANKED)
         self.in_diary = self.kind == "diary"
         known = texts(self._to_read(best))
         numbers = {store_id: n for n, store_id in enumerate(known)}

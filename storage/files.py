@@ -649,7 +649,7 @@ def _told_apart(cell: leaves.Cell, shapes: dict[str, _Shape]) -> tuple[_Shape | 
     """Table and row of a cell: by its tree, otherwise by what it looks like."""
     if (shape := shapes.get(cell.of)) is not None:
         return shape, shape.row(cell)
-    if cell.of in _OTHER_TREES or cell.of.startswith(("sqlite_", "message_index", "node_index")):
+    if cell.of in _OTHER_TREES or cell.of.startswith(("sqlite_", "message_index", "node_index", "vectors")):
         return None, None
     fitting = [(shape, row) for shape in shapes.values() if shape.name not in _AMBIGUOUS and (row := shape.row(cell))]
     return fitting[0] if fitting else (None, None)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ...config import matches_session
 from ...errors import BadRequest
+from ...search import vectors
 from ...storage import files
 from ...storage.connection import Params
 from ...storage.files import Progress, silent
@@ -153,9 +154,11 @@ def _steps(deps: Access, sizes: Sequence[tuple[int, int]]) -> Iterator[tuple[lis
             yield [*waiting, *_counted(messages, nodes)], messages
             waiting, messages, nodes = [], 0, 0
         while count > _AT_ONCE:
-            first = [(sql, (conversation,)) for sql in _MADE] if made else []
+            first: list[tuple[str, Params]] = [(sql, (conversation,)) for sql in _MADE] if made else []
+            first += vectors.forgetting(deps.db, vectors.OF_NEWEST, (conversation, _AT_ONCE))
             yield [*first, (_NEWEST, (conversation, _AT_ONCE)), *_counted(_AT_ONCE, made)], _AT_ONCE
             count, made = count - _AT_ONCE, 0
+        waiting += vectors.forgetting(deps.db, vectors.OF_CONVERSATION, (conversation,))
         waiting += [(sql, (conversation,)) for sql in DELETE]
         messages, nodes = messages + count, nodes + made
     if waiting:

@@ -14,6 +14,7 @@ from ...config import MODE_SETTINGS
 from ...errors import LcmError, StoreCorrupt
 from ...recall.access import Access
 from ...records import EXTRACT_RUNG, Flag
+from ...search import vectors
 from ...session import LOCAL, Session, principal_of
 from ...storage.foreign import of_host
 from ...text import blobs
@@ -70,6 +71,13 @@ def search_index(deps: Access, deep: bool) -> Finding:
             "; ".join(left),
             meaning="nothing finds them, but who reads the file can read these words",
             remedy="rebuild the index from the stored messages",
+            command="/lcm doctor repair apply",
+        )
+    if not said and (left := vectors.faults(deps.db, wanted=deps.config.semantic)):
+        return warn(
+            "; ".join(left),
+            meaning="no search reads them; they take room in the file",
+            remedy="remove them",
             command="/lcm doctor repair apply",
         )
     if not said:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import StoreCorrupt, StoreError
+from ...search import vectors
 from ...search.index import prepare
 from ...session import LOST_ID
 from ...storage import files
@@ -130,18 +131,20 @@ _RELINK = (
 class Diagnosis:
     """A diagnosis. ``damaged``: the file is unsound, or lost tables; ``indexes``: what the search indexes lack.
 
-    ``guesses``: conversations that the host says are somebody else's; ``triggers``: by name, that somebody put into the file.
+    ``guesses``: conversations that the host says are somebody else's; ``triggers``: by name, that somebody put into the file;
+    ``vectors``: that are of no use.
     """
 
     damaged: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
     guesses: tuple[Guess, ...] = ()
     triggers: tuple[str, ...] = ()
+    vectors: tuple[str, ...] = ()
 
     @property
     def well(self) -> bool:
         """Is there nothing to repair?"""
-        return not (self.damaged or self.indexes or self.guesses or self.triggers)
+        return not (self.damaged or self.indexes or self.guesses or self.triggers or self.vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,8 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         if damaged:
             return Diagnosis(damaged)
         indexes = [*index_damage(replace(deps, progress=progress), deep=True), *left_words(deps, deep=True)]
-        return Diagnosis((), tuple(indexes), guesses(deps))
+        useless = vectors.faults(deps.db, wanted=deps.config.semantic)
+        return Diagnosis((), tuple(indexes), guesses(deps), vectors=tuple(useless))
     except StoreCorrupt as exc:
         return Diagnosis((str(exc),))
 
@@ -209,6 +213,7 @@ def repair(deps: Access, progress: Progress = silent) -> Repaired:
                 reindex(deps, progress)
         except StoreCorrupt as exc:  # an index that cannot even be dropped
             return _rescue(deps, Diagnosis((str(exc),)), progress)
+        vectors.mend(deps.db, wanted=deps.config.semantic)
         give_to_owners(deps, found.guesses)
         return Repaired(found, kept, indexed=bool(found.indexes))
     return _rescue(deps, found, progress)

@@ -68,6 +68,7 @@ _REPAIRS = (
     ("saves what is readable into a new file and keeps the damaged one", attrgetter("damaged")),
     ("keeps a copy of the file and takes the triggers out of it", attrgetter("triggers")),
     ("rebuilds the indexes", attrgetter("indexes")),
+    ("removes vectors of no use", attrgetter("vectors")),
     ("gives conversations to their owners", attrgetter("guesses")),
 )
 
@@ -81,6 +82,7 @@ def _repair(deps: Access, words: Words) -> Answer:
         "damaged": list(found.damaged),
         "indexes": list(found.indexes),
         "triggers": list(found.triggers),
+        "vectors": list(found.vectors),
         "owners": [{"session_id": each.session.session_id, "owner": each.owner} for each in found.guesses],
         "applied": words.apply and not found.well,
         "kept": str(done.kept) if done.kept else None,
@@ -97,6 +99,7 @@ def _repair(deps: Access, words: Words) -> Answer:
     lines = [f"The file is damaged: {each}" for each in found.damaged[:5]]
     lines += [f"A trigger that this plugin did not make: {each}" for each in found.triggers]
     lines += [f"Search index: {each}" for each in found.indexes[:5]]
+    lines += [f"Ranking by meaning: {each}" for each in found.vectors]
     lines += [f"Owner of {each}" for each in found.guesses]
     if not words.apply and found.damaged and (hopeless := repair.hopeless(deps)):
         return Answer("\n".join([*lines, hopeless]), data, FOUND)

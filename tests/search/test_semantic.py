@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worlds import encoder
+from worlds.encoder import Encode
 from worlds.process import WAIT_S
 from worlds.recall import Archive, user
 
@@ -55,15 +57,9 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     loaded()
 
 
-def install(monkeypatch: pytest.MonkeyPatch, encode: Callable[[Sequence[str]], Any]) -> None:
-    """A package with this encoder, ready after its first batch."""
-    warm = iter([vectors])
-
-    def made(texts: Sequence[str]) -> Any:
-        return next(warm, encode)(texts)
-
-    model = types.SimpleNamespace(encode=made)
-    monkeypatch.setitem(sys.modules, semantic.PACKAGE, types.SimpleNamespace(USE=lambda threads: model))  # type: ignore[arg-type]
+def install(monkeypatch: pytest.MonkeyPatch, encode: Encode) -> None:
+    """A package with this encoder, whose first batch succeeds."""
+    encoder.install(monkeypatch, encode, vectors)
 
 
 def loaded() -> None:
