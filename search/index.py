@@ -553,8 +553,10 @@ class MessageIndex:
             pool.cover(asked, terms.texts)
 
     def _add_near(self, pool: Pool, query: Query, where: Where, meaning: Meaning) -> None:
-        """The nearest messages by meaning join the candidates, in scope like these; in kinds of conversation where that helps."""
-        if pool.kind not in SEMANTIC:
+        """The nearest messages by meaning join the candidates, in scope like these; in kinds of conversation where that helps,
+        and where words find nothing.
+        """
+        if pool.found and pool.kind not in SEMANTIC:
             return
         near = meaning.nearest(query.raw[:ASKED_CHARS], where)
         if not near.cosines:

@@ -20,6 +20,7 @@ from worlds.recall import Archive, user
 from hermes_lcm.ops.status import status
 from hermes_lcm.search import semantic
 from hermes_lcm.search.semantic import Semantic
+from hermes_lcm.search.weights import SEMANTIC
 
 QUESTION = "我喜欢什么运动"
 TENNIS = "每周六我都去球场打网球"
@@ -60,6 +61,12 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def install(monkeypatch: pytest.MonkeyPatch, encode: Encode) -> None:
     """A package with this encoder, whose first batch succeeds."""
     encoder.install(monkeypatch, encode, vectors)
+
+
+@pytest.fixture(autouse=True)
+def weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight of meaning that shows in a short list."""
+    monkeypatch.setitem(SEMANTIC, "diary", (0.4, 0.0))
 
 
 def loaded() -> None:
