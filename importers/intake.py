@@ -246,7 +246,10 @@ class Intake:
         elif carrier is not None:
             nonce, glued, said = *carrier, self._ours is not None and self._ours.knows(carrier[0])
         # What is glued behind it was taken apart by ingest.
-        return not glued and not said and self._deps.sessions.nonce_owner(nonce) is not None
+        if glued or said or self._deps.sessions.nonce_owner(nonce) is None:
+            return False
+        # A record that nothing here explains waits for the file that does: what it stands for comes in its place.
+        return context is None or self._ours is None or prompt_of(self._deps, text) is not None
 
     def _counted(self, scan: _Scan, found: Replays, verdict: _Verdict) -> Taken:
         known = sum(
@@ -358,12 +361,21 @@ class Intake:
         ):
             new, low = [n for n, _ in group], shown[place - 1].pos if place else 0.0
             if place < len(shown):
+                low = max(low, self._end_above(session, shown, place))
                 _spread(new, low, shown[place].pos, positions, verdict)
             elif (post := self._resumed_branch(session.conversation_id, low)) is not None:
                 _spread(
                     [n for n in new if (scan.seen[n].at or 0.0) < post.stored_at], low, post.pos, positions, verdict
                 )
         return verdict
+
+    def _end_above(self, session: Session, shown: Sequence[Stored], place: int) -> float:
+        """Position of the last of its parents' rows in front of a branch's first own one: it may come to inherit them."""
+        own, first = session.conversation_id, shown[place]
+        if first.conversation_id != own or any(head.conversation_id == own for head in shown[:place]):
+            return 0.0
+        above = [Segment(each) for each, _ in self._deps.sessions.ancestry(own)[:-1]]
+        return max((head.pos for head in self._deps.store.heads(above) if head.pos < first.pos), default=0.0)
 
     def _heads_of(self, ids: Mapping[str, int]) -> dict[str, Stored]:
         """Rows here by the row of the other store."""

@@ -118,6 +118,22 @@ def test_a_file_that_explains_a_record_is_merged_first_though_a_record_of_its_ow
     assert after(hermes_home, "... ... 1 ok 0 ok 0 ok 1 ok 0 ok 2 emptied ok ok emptied killed 1") == HOLDS
 
 
+def test_a_record_that_no_prompt_explains_yet_waits_for_the_file_that_does(hermes_home: Path) -> None:
+    """The file that explains the record of the last list began with a record of its own."""
+    story = "a b kept c ... exchanged killed d ... emptied killed e merged f"
+    assert after(hermes_home, story) == HOLDS
+
+
+@pytest.mark.parametrize(
+    "story", ["a b kept ... c branch exchanged ... emptied d", "a kept b ... c branch exchanged killed d ... emptied e"]
+)
+def test_a_branch_of_two_records_shows_what_the_file_that_explains_the_older_one_brings(
+    hermes_home: Path, story: str
+) -> None:
+    """Two files began with the record of a list, and the prompt of each is in the file before it."""
+    assert after(hermes_home, story) == HOLDS
+
+
 @pytest.mark.parametrize("more", ["", "ok ok ok"])
 def test_what_a_file_took_for_its_last_words_behind_a_record_is_no_proof_in_another(
     hermes_home: Path, more: str
