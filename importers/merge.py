@@ -291,6 +291,7 @@ class _Merge:
             if row.seq > cut.seq or row.pos > cut.pos
         ]  # fmt: skip
         without = {row.store_id for row in rows if row.pos <= cut.pos and row.store_id not in brought}.union(copied)
+        without.update(self._undone(branch, rows))
         for row in rows:
             if row.store_id not in without and copies[row.digest] > 0:
                 copies[row.digest] -= 1
@@ -298,6 +299,13 @@ class _Merge:
         if not without.issuperset(row.store_id for row in rows):
             end = Cut(self._deps.store.last_seq(home), pos)
             self._deps.sessions.inherit_older(branch, home, end, but=without)
+
+    def _undone(self, branch: int, rows: Sequence[Stored]) -> set[int]:
+        """Rows that came as taken back: a branch shows them only where it does so in the other store."""
+        names = (each.session_id for each in self._deps.sessions.of_conversation(branch))
+        there = next(filter(None, map(self._other.sessions.find, names)), None)
+        shown = self._inherits(there.conversation_id).values() if there is not None else ()
+        return {row.store_id for row in rows if row.flags & Flag.RETRACTED}.difference(shown)
 
     def _resumed_behind(self, home: int, line: Sequence[Segment], first: bytes) -> tuple[float, set[int]]:
         """Position up to which a branch shows nothing of a conversation but summaries, whose prompts only the other store knows;

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from worlds.process import Chat
 from worlds.shelf import Shelf
 
 from hermes_lcm.text import markup
@@ -132,6 +133,34 @@ def test_a_branch_of_two_records_shows_what_the_file_that_explains_the_older_one
 ) -> None:
     """Two files began with the record of a list, and the prompt of each is in the file before it."""
     assert after(hermes_home, story) == HOLDS
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        "a b c d e f undo g h emptied i j branch k l",
+        "a b c d e f g h undo i j ... k branch emptied killed l",
+        "a b c d e f kept g h undo i j ... k branch exchanged ... emptied l",
+    ],
+)
+def test_what_was_taken_back_before_a_branch_began_is_no_part_of_it(hermes_home: Path, story: str) -> None:
+    """The branch began in a file that lacked its past; the file that has it, with what was taken back, comes later."""
+    assert after(hermes_home, story) == HOLDS
+
+
+def test_a_branch_shows_what_its_parent_took_back_after_it_began(hermes_home: Path) -> None:
+    """It goes on in an empty file behind a record; the file that comes later has both conversations."""
+    chat = Shelf(hermes_home, 1)
+    chat.goes("a b c d e f g h")
+    live, thread = Chat(chat.live), [*chat.thread]
+    chat.goes("branch i j")
+    branch = chat.names, chat.live, chat.thread
+    chat.names, chat.live, chat.thread = chat.names[:1], live, thread
+    chat.goes("undo k l")
+    chat.names, chat.live, chat.thread = branch
+    chat.goes("m n ... emptied killed o merged p")
+
+    assert chat.verdict() == HOLDS
 
 
 @pytest.mark.parametrize("more", ["", "ok ok ok"])
