@@ -119,8 +119,8 @@ class _Merge:
         self._nodes()
         for conversation in self._ids.conversations:
             self._prompts(conversation)
-            self._explained(self._ids.conversations[conversation])
             self._archives(conversation)
+        self._explained()
         self._ledger.forget(source)
         return self.out
 
@@ -317,6 +317,8 @@ class _Merge:
             prompt = prompt_of(self._other, store.text(record.store_id))
             if prompt is None or record.pos > ends[record.conversation_id]:
                 continue
+            if prompt_of(self._deps, store.text(record.store_id)) is None:
+                self._records.add(record.store_id)
             heads = store.heads_of([known.get(n, 0) for n in prompt.tail_ids])
             tail = [heads[known[n]] for n in prompt.tail_ids if known.get(n) in heads]
             start = next((n for n, row in enumerate(tail) if row.digest == first), 0)
@@ -364,17 +366,17 @@ class _Merge:
         self._records.update(out)
         return out
 
-    def _explained(self, home: int) -> None:
+    def _explained(self) -> None:
         """Records here whose prompts have come are no messages any more, but where a summary has taken one for that."""
-        store, dag = self._deps.store, self._deps.dag
+        store, homes = self._deps.store, dict[int, list[int]]()
         with self._deps.db.transaction():
-            mine = [row.store_id for row in store.imported([home]) if row.store_id in self._records]
-            known = [n for n in mine if not dag.covering(n) and prompt_of(self._deps, store.text(n)) is not None]
-            session = self._deps.sessions.of_conversation(home)[-1] if known else None
-            if session is not None:
-                store.append(
-                    home, session.session_id, store.last_seq(home), [], source="", now=self._deps.clock(), retract=known
-                )
+            for row in store.heads_of([*self._records]).values():
+                hidden = row.flags & Flag.RETRACTED or self._deps.dag.covering(row.store_id)
+                if not hidden and self._is_explained(row):
+                    homes.setdefault(row.conversation_id, []).append(row.store_id)
+            for home, known in homes.items():
+                session = self._deps.sessions.of_conversation(home)[-1].session_id
+                store.append(home, session, store.last_seq(home), [], source="", now=self._deps.clock(), retract=known)
                 for branch in self._deps.sessions.branches_of(home):
                     self._deps.sessions.inherit_older(branch, home, Cut(0, 0.0), but=known)
 
@@ -394,6 +396,7 @@ class _Merge:
             back = [
                 now.store_id for was, now in pairs
                 if now.flags & ~was.flags & Flag.RETRACTED and (later or was.flags & ~now.flags & Flag.RESTORED)
+                and not self._is_explained(now)
             ]  # fmt: skip
             if gone or back:
                 store.append(
@@ -402,6 +405,12 @@ class _Merge:
                 )  # fmt: skip
             if later and session.parent_id is not None and not self._gathered:
                 self._deps.sessions.does_without(home, self._let_go(conversation, session))
+
+    def _is_explained(self, row: Stored) -> bool:
+        """Is a row a record of a prompt that is here? Then it is no message."""
+        return (
+            bool(row.flags & Flag.IMPORTED) and prompt_of(self._deps, self._deps.store.text(row.store_id)) is not None
+        )
 
     def _let_go(self, conversation: int, session: Session) -> list[int]:
         """Rows that a branch shows here of its parents, and that it had there itself and took back."""

@@ -163,6 +163,16 @@ def test_a_branch_shows_what_its_parent_took_back_after_it_began(hermes_home: Pa
     assert chat.verdict() == HOLDS
 
 
+@pytest.mark.parametrize("story", ["a b ... c branch emptied killed d", "a b ... c emptied killed d renewed"])
+def test_a_record_whose_prompt_has_come_is_no_message_any_more(hermes_home: Path, story: str) -> None:
+    """The file that brings it knows nothing of the branch; or a copy that still keeps it as text is merged later."""
+    chat = Shelf(hermes_home, 1)
+    chat.goes(f"{story} merged e f")
+
+    assert chat.verdict() == HOLDS
+    assert chat.world.store.imported([1, 2]) == []
+
+
 @pytest.mark.parametrize("more", ["", "ok ok ok"])
 def test_what_a_file_took_for_its_last_words_behind_a_record_is_no_proof_in_another(
     hermes_home: Path, more: str
