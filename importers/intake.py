@@ -319,20 +319,20 @@ class Intake:
         return self._by_time(session, self._deps.store.heads(self._transcripts.reach(session)), scan, inherits)
 
     def _by_time(
-        self, session: Session, heads: Sequence[Stored], scan: _Scan, inherits: Mapping[str, int] = MappingProxyType({})
+        self, session: Session, shown: Sequence[Stored], scan: _Scan, inherits: Mapping[str, int] = MappingProxyType({})
     ) -> _Verdict:
         """Places of rows of another database of ours: by what its list showed, and by when they were stored, there and here.
 
         In front of them stand the rows that a branch ``inherits`` there, under numbers below 0: they are placed already.
         """
-        verdict, shown = _Verdict(), heads
+        verdict = _Verdict()
         rows = [n for n in range(-len(inherits), len(scan.keys)) if n not in scan.own]
         keys = dict(zip(rows, [*inherits, *(scan.keys[n] for n in rows if n >= 0)], strict=True))
         known = {**self.known, **inherits}
-        gone = self._transcripts.gone(session, heads)
-        ids = [*(head.store_id for head in heads), *inherits.values()]
+        gone = self._transcripts.gone(session, shown)
+        ids = [*(head.store_id for head in shown), *inherits.values()]
         times = self._ledger.times(min(ids, default=0), max(ids, default=0))
-        mine = {head.store_id: _mark(head, times, gone) for head in heads}
+        mine = {head.store_id: _mark(head, times, gone) for head in shown}
         above = {key: _mark(head, times) for key, head in self._heads_of(inherits).items()}
         marks = [above.get(key) or self._mark_of(scan, n) for n, key in keys.items()]
         there = {name for mark in marks for name in mark.names()}
@@ -355,7 +355,7 @@ class Intake:
         verdict.here = {n: store_id for n, store_id in same.items() if n >= 0}
         self.copies = {keys[n]: store_id for n, store_id in same.items() if n < 0 and store_id != known[keys[n]]}
         verdict.flags.update((rows[k], Flag.UNALIGNED) for k in woven.doubtful)
-        positions = [head.pos for head in heads]
+        positions = [head.pos for head in shown]
         for place, group in groupby(
             ((rows[k], at) for k, at in woven.behind.items() if rows[k] >= 0), key=itemgetter(1)
         ):

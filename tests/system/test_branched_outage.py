@@ -11,25 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from worlds.breaking import Host
+from worlds.breaking import Host, a_folder
 from worlds.process import Chat, chat, reload, texts, tokens_of
 from worlds.shelf import Shelf
 
 Mend = Callable[[], None]
 HOLDS = (0, 0, False)
-
-
-def out_of_sight(db: Path) -> Mend:
-    """Nothing of it can be read."""
-    kept = db.with_name("kept")
-    db.rename(kept)
-    db.mkdir()
-
-    def mend() -> None:
-        db.rmdir()
-        kept.replace(db)
-
-    return mend
 
 
 def locked(db: Path) -> Mend:
@@ -110,7 +97,7 @@ class Branching:
         assert "FAILED" not in self.host.command("doctor deep").text
 
 
-@pytest.mark.parametrize("fault", [out_of_sight, damaged])
+@pytest.mark.parametrize("fault", [a_folder, damaged])
 @pytest.mark.parametrize("before", [4, 40], ids=["whole", "compacted"])
 @pytest.mark.parametrize("first", ["branch", "parent"])
 @pytest.mark.parametrize(
@@ -147,7 +134,7 @@ def test_a_branch_that_begins_in_an_outage_shows_what_its_host_shows(
     host.holds()
 
 
-@pytest.mark.parametrize("fault", [out_of_sight, damaged])
+@pytest.mark.parametrize("fault", [a_folder, damaged])
 def test_a_branch_of_a_branch_that_compacts_in_an_outage_covers_all_of_its_past(
     hermes_home: Path, fault: Callable[[Path], Mend]
 ) -> None:
@@ -169,7 +156,7 @@ def test_a_branch_of_a_branch_that_compacts_in_an_outage_covers_all_of_its_past(
     host.holds()
 
 
-@pytest.mark.parametrize(("fault", "back"), [(locked, 4), (out_of_sight, 4), (out_of_sight, 6), (damaged, 6)])
+@pytest.mark.parametrize(("fault", "back"), [(locked, 4), (a_folder, 4), (a_folder, 6), (damaged, 6)])
 def test_what_a_branch_takes_back_in_an_outage_stays_taken_back(
     hermes_home: Path, fault: Callable[[Path], Mend], back: int
 ) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.breaking import Host, lost_or_doubled, valid
+from worlds.breaking import Host, a_folder, lost_or_doubled, valid
 from worlds.earlier import used
 from worlds.process import WAIT_S, Chat, chat, reload, texts, tokens_of
 
@@ -96,18 +96,6 @@ def no_more_addresses(db: Path) -> Mend:
 
     move(5, last)
     return lambda: move(last, 5)
-
-
-def a_folder(db: Path) -> Mend:
-    kept = db.with_name("kept")
-    db.rename(kept)
-    db.mkdir()
-
-    def mend() -> None:
-        db.rmdir()
-        kept.replace(db)
-
-    return mend
 
 
 def a_pipe(db: Path) -> Mend:

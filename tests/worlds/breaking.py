@@ -283,3 +283,16 @@ def copied(source: Path, target: Path) -> Path:
 def with_new(messages: Chat, first: int, count: int = 1) -> Chat:
     """The live list with so many turns more."""
     return messages.copy().turns(count, first=first)
+
+
+def a_folder(db: Path) -> Callable[[], None]:
+    """A folder takes the place of a database: nothing of it can be read before what is returned is called."""
+    kept = db.with_name("kept")
+    db.rename(kept)
+    db.mkdir()
+
+    def mend() -> None:
+        db.rmdir()
+        kept.replace(db)
+
+    return mend
