@@ -12,6 +12,8 @@ from worlds.process import WAIT_S
 from worlds.recall import Archive, calls, result, says, user
 
 from hermes_lcm.ops.doctor import clean, content, repair
+from hermes_lcm.ops.forget import purge
+from hermes_lcm.ops.forget.elsewhere import Selection
 from hermes_lcm.ops.status import status
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query, vectors
@@ -163,6 +165,17 @@ def test_a_removed_conversation_takes_its_vectors_along(tmp_path: Path) -> None:
     clean.remove(archive.deps(), [(session.conversation_id, 300)])
 
     assert stored(archive) == [1]
+
+
+def test_a_purged_message_leaves_no_vector(tmp_path: Path) -> None:
+    """Neither the old one nor one of the mark that stands in its place."""
+    archive = made(diary(tmp_path, TEA, TENNIS))
+
+    purge.apply(archive.deps(), Selection(ids=(2,)))
+
+    assert stored(archive) == [1]
+    assert search(archive).hits == ()
+    assert search(made(Archive(tmp_path, semantic=True))).hits == ()
 
 
 def test_vectors_of_another_encoder_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
