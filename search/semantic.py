@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib import metadata
-from operator import mul
 from typing import Final
 
 Vector = Sequence[float]
@@ -74,11 +73,6 @@ class Semantic:
             self._thread.join(timeout_s)
         self._tell()
         return self._encode is not None
-
-    def cosines(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        """Cosines of each text to the question; None when there are none in time. Vectors made so far help the next search."""
-        made = self.vectors([question, *texts])
-        return None if made is None else [sum(map(mul, made[0], other)) for other in made[1:]]
 
     def vectors(self, texts: Sequence[str], *, patient: bool = False) -> list[Vector] | None:
         """Vectors of texts; None when there are none in time. ``patient``: work behind the turns, which nobody waits for."""

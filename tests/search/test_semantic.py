@@ -148,7 +148,7 @@ def test_a_failure_is_forgotten_once_the_encoder_loads(tmp_path: Path, monkeypat
 
 
 def test_what_takes_too_long_leaves_the_order(held_clock: Iterator[float]) -> None:
-    """No cosines in time; what was encoded so far is there for the next search."""
+    """No vectors in time; what was encoded so far is there for the next search."""
     batches: list[int] = []
 
     def encode(texts: Sequence[str]) -> list[list[float]]:
@@ -159,8 +159,8 @@ def test_what_takes_too_long_leaves_the_order(held_clock: Iterator[float]) -> No
     arm.wait(WAIT_S)
     texts = [str(n) for n in range(15)]
 
-    assert [arm.cosines("运动", texts), arm.cosines("运动", texts)] == [None, None]
-    assert arm.cosines("运动", ["网球", "0"]) is None
+    assert [arm.vectors(["运动", *texts]), arm.vectors(["运动", *texts])] == [None, None]
+    assert arm.vectors(["运动", "网球", "0"]) is None
     assert batches == [8, 8, 1]
 
 
@@ -179,11 +179,12 @@ def test_the_order_stays_while_the_encoder_loads() -> None:
         return vectors
 
     arm = Semantic(lambda _: None, load=load)
-    before = arm.cosines("运动", ["网球"])
+    before = arm.vectors(["运动", "网球"])
     ready.set()
     arm.wait(WAIT_S)
 
-    assert [before, arm.cosines("运动", ["网球", "雨"])] == [None, [1.0, 0.0]]
+    assert before is None
+    assert [list(each) for each in arm.vectors(["运动", "雨"]) or ()] == [[1.0, 0.0], [0.0, 1.0]]
 
 
 def test_a_text_is_encoded_once() -> None:
@@ -197,7 +198,7 @@ def test_a_text_is_encoded_once() -> None:
     arm = Semantic(lambda _: None, load=lambda: encode, limit_s=WAIT_S)
     arm.wait(WAIT_S)
     for _ in range(2):
-        arm.cosines("运动", ["网球", "雨", "雨"])
+        arm.vectors(["运动", "网球", "雨", "雨"])
 
     assert seen == ["运动", "网球", "雨"]
 

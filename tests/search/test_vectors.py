@@ -168,7 +168,7 @@ def test_a_removed_conversation_takes_its_vectors_along(tmp_path: Path) -> None:
 
 
 def test_a_purged_message_leaves_no_vector(tmp_path: Path) -> None:
-    """Neither the old one nor one of the mark that stands in its place."""
+    """The old vector goes, and the mark of the purge is not found by meaning."""
     archive = made(diary(tmp_path, TEA, TENNIS))
 
     purge.apply(archive.deps(), Selection(ids=(2,)))

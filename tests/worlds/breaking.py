@@ -286,7 +286,7 @@ def with_new(messages: Chat, first: int, count: int = 1) -> Chat:
 
 
 def a_folder(db: Path) -> Callable[[], None]:
-    """A folder takes the place of a database: nothing of it can be read before what is returned is called."""
+    """A folder at the path of the database, which cannot be read until the returned call takes the folder away."""
     kept = db.with_name("kept")
     db.rename(kept)
     db.mkdir()
