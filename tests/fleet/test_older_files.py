@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from worlds.fleet import Fleet, Host, Process
 from worlds.postgres import Postgres
-from worlds.process import Chat, chat
+from worlds.process import Chat, chat, reload
 
 from hermes_lcm.fleet.numbers import Numbers
 
@@ -219,6 +219,32 @@ def test_a_host_that_lost_its_file_gets_it_back(fleet: Fleet, host: Hosts) -> No
     a = a.restart()
     a.member.pull(30)
     _settled(fleet, a, rows=len(live))
+
+
+@pytest.mark.parametrize("between", [True, False], ids=["fetched in between", "fetched at the end"])
+@pytest.mark.parametrize("known", [True, False], ids=["known there", "new there"])
+def test_a_record_in_the_list_of_a_lost_file_is_a_message_on_no_host(
+    host: Hosts, *, between: bool, known: bool
+) -> None:
+    """The host stores it as text until the server brings its prompt; no host shows it then."""
+    a, b = host("a"), host("b")
+    live = a.compact(chat().turns(60))
+    a.member.push()
+    if known:
+        b.member.pull(30)
+    a.db.close()
+    for each in a.folder.glob("lcm.db*"):
+        each.unlink()
+    a = a.restart()
+    live = reload(live).user("one thing more").says("yes")
+    a.take(live)
+    a.member.push()
+    if between:
+        b.member.pull(30)
+    _rounds(a, b)
+
+    assert [len(each.thread()) for each in (a, b)] == [122, 122]
+    assert b.runtime.store.imported([1]) == []
 
 
 def test_a_session_whose_list_is_newer_than_its_restored_file(fleet: Fleet, host: Hosts) -> None:
