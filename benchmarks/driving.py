@@ -7,11 +7,13 @@ Nothing here decides anything for the plugin; it only calls in the host's order 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 from kit import Chat, InstantModel
@@ -58,6 +60,17 @@ class Agent:
     @property
     def runtime(self) -> Any:
         return self.engine.runtime
+
+    def begin(self, session_id: str) -> None:
+        """Begin or resume a session at the terminal, with a row in the host's database: its user may read all of them."""
+        from hermes_state import SessionDB  # the home is set by now
+
+        host = SessionDB(Path(os.environ["HERMES_HOME"]) / "state.db")
+        if host.get_session(session_id) is None:
+            host.create_session(session_id, "cli")
+        self.session_id = session_id
+        self.engine.bind_session_state(session_db=host, session_id=session_id)
+        self.engine.on_session_start(session_id, platform="cli")
 
     def close(self) -> None:
         fresh_process()

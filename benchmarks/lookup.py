@@ -4,7 +4,7 @@ How long lcm_grep takes in an archive of 100,000 messages, beside a bare FTS5 qu
 
     python benchmarks/lookup.py [--quick] [--json FILE] [--messages 100000]
 
-Sessions of 5,000 synthetic messages of an agent at work at a terminal. Queries are drawn from what is stored: words of one to five
+Sessions of 5,000 synthetic messages of an agent at a terminal. Queries are drawn from what is stored: words of one to five
 messages, words of every tenth message, whole file paths, Chinese phrases, and questions (content words of one sentence
 among stop words). The bare query is MATCH ... ORDER BY rank LIMIT 20 with the texts of its hits, words joined by OR for
 questions. Each query is asked of both in turns, in random order. Writing both archives is timed on the way, in turns. At the
@@ -25,7 +25,6 @@ from typing import Any
 
 import kit
 from driving import Agent, hook
-from hermes_state import SessionDB
 from kit import SPREAD, Bare, InstantModel, Report, Talk, home, spread, text_of
 
 LIMIT = 20
@@ -52,11 +51,10 @@ class Archive:
         self.wrote: dict[str, list[float]] = {"plugin": [], "bare": []}
         rng = random.Random(3)
         self.agent = Agent("20260101_000000_none")
-        self.host = SessionDB(folder / "state.db")
         for n in range(-(-count // SESSION)):
             messages = Talk(100 + n).history(min(SESSION, count - n * SESSION))
             session = f"20260101_{n:06d}_lookup"
-            self.begin(session)
+            self.agent.begin(session)
             # what a session grows by between two hooks is a handful; here all at once, like the bare batch
             for name in rng.sample(["plugin", "bare"], 2):
                 began = time.perf_counter()
@@ -68,19 +66,11 @@ class Archive:
             texts = [text_of(m) for m in messages]
             self.bytes += sum(len(t.encode()) for t in texts)
             self.texts += rng.sample(texts, min(len(texts), 1000))
-            self.agent.session_id = session
             hook(
                 "on_session_finalize", session, [], reason="exit"
             )  # not timed: old rows are packed, as in an archive of weeks
-        self.begin(self.agent.session_id)
+        self.agent.begin(self.agent.session_id)
         self.agent.engine.update_model(model="m", context_length=128_000)
-
-    def begin(self, session: str) -> None:
-        """Begin or resume a session of the host at the terminal: whoever works there may read all of them."""
-        if self.host.get_session(session) is None:
-            self.host.create_session(session, "cli")
-        self.agent.engine.bind_session_state(session_db=self.host, session_id=session)
-        self.agent.engine.on_session_start(session, platform="cli")
 
     def bare_search(self, match: str) -> int:
         sql = ("SELECT m.id, m.session, m.content FROM found JOIN messages AS m ON m.id = found.rowid "

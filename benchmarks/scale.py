@@ -61,7 +61,9 @@ class Archive:
         wall = processor = 0.0
         while self.count < count:
             messages = Talk(100 + self.sessions).history(min(SESSION, count - self.count))
-            spent = cost(hook, "pre_api_request", f"20250101_{self.sessions:06d}_old", messages)
+            session = f"20250101_{self.sessions:06d}_old"
+            self.agent.begin(session)
+            spent = cost(hook, "pre_api_request", session, messages)
             self.agent.runtime.ingest.forget_all()  # a live list of each is no part of an archive
             wall, processor = wall + spent[0], processor + spent[1]
             texts = [kit.text_of(message) for message in messages]
@@ -149,6 +151,7 @@ def searching(archive: Archive, each: int) -> dict[str, list[Timed]]:
     ]
     rng.shuffle(jobs)
     found: dict[str, list[Timed]] = {kind: [] for kind in KINDS}
+    archive.agent.begin(archive.new_session("search"))
     archive.agent.tool("lcm_grep", query="warm", limit=LIMIT, session_scope="all")
     for kind, query in jobs:
         found[kind].append(cost(_search, archive, query))
