@@ -7,6 +7,7 @@ Pure looking. What is looked for: pieces of their texts, and pieces of the very 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import mmap
@@ -67,19 +68,21 @@ class Evidence:
 class Pieces:
     """Pieces of texts, as they are and as they stand inside JSON, looked for together.
 
-    A text that holds a piece holds the whole words inside it. So one look at the words of a text says which pieces can be there,
-    however many there are. Pieces without such a word are compared one by one, ``most`` of them; ``left_out``: the rest.
+    A text that holds a piece holds the pairs of whole words inside it, or the one word. So one look at the words of a text and
+    at their pairs says which pieces can be there, however many there are and however few words they share. Pieces without such
+    a word are compared one by one, ``most`` of them; ``left_out``: the rest.
     """
 
     def __init__(self, texts: Iterable[str], most: int | None = None) -> None:
         inside = {form: _inside(form) for form in forms_of(texts)}
-        counts = Counter(word for words in inside.values() for word in words)
-        self._by_word: dict[str, list[tuple[str, int]]] = {}
-        for form, words in inside.items():
-            if words:
-                rarest = min(words, key=lambda word: (counts[word], word))
-                self._by_word.setdefault(rarest, []).append((form, words[rarest]))
-        bare = [form for form, words in inside.items() if not words]
+        counts = Counter(key for keys in inside.values() for key in keys)
+        self._by_key: dict[str, list[tuple[str, int]]] = {}
+        for form, keys in inside.items():
+            if keys:
+                rarest = min(keys, key=lambda key: (counts[key], key))
+                self._by_key.setdefault(rarest, []).append((form, keys[rarest]))
+        self._longest_key = max(map(len, self._by_key), default=0)
+        bare = [form for form, keys in inside.items() if not keys]
         self._bare = bare if most is None else bare[:: max(1, math.ceil(len(bare) / most))]
         self.longest_bytes = max((len(form.encode("utf-8", "surrogatepass")) for form in inside), default=0)
         self.left_out = len(bare) - len(self._bare)
@@ -87,20 +90,21 @@ class Pieces:
     def in_text(self, text: str) -> set[str]:
         """Those that the text holds."""
         found = {form for form in self._bare if form in text}
-        if not self._by_word.keys().isdisjoint(_WORD.findall(text)):
-            for match in _WORD.finditer(text):
-                placed = self._by_word.get(match.group(), ())
-                found.update(
-                    form for form, at in placed if at <= match.start() and text.startswith(form, match.start() - at)
-                )
+        before = 0
+        for match in _WORD.finditer(text) if self._by_key else ():
+            start, end = match.span()
+            for first in (start, before):
+                if end - first <= self._longest_key and (placed := self._by_key.get(text[first:end])):
+                    found.update(form for form, at in placed if at <= first and text.startswith(form, first - at))
+            before = start
         return found
 
 
 def _inside(form: str) -> dict[str, int]:
-    """Whole words inside a form, and where they begin."""
-    return {
-        match.group(): match.start() for match in _WORD.finditer(form) if match.start() > 0 and match.end() < len(form)
-    }
+    """Pairs of neighbouring whole words inside a form, or its only word, and where they begin."""
+    words = [match.span() for match in _WORD.finditer(form) if match.start() > 0 and match.end() < len(form)]
+    stretches = [(first, end) for (first, _), (_, end) in itertools.pairwise(words)] or words
+    return {form[first:end]: first for first, end in stretches}
 
 
 @dataclass(frozen=True, slots=True)

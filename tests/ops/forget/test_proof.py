@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hermes_lcm.ops.forget import proof
 from hermes_lcm.text import content
 
-WORDS = st.text('ab cd_é漢"\\\n.', min_size=8, max_size=30)
+CHARACTERS = st.text('ab cd_é漢"\\\n.', min_size=8, max_size=30)
+FEW_WORDS = st.lists(st.sampled_from(["abba", "brücke", " ", "\n", '"', ", "]), min_size=4, max_size=12).map("".join)
+WORDS = st.one_of(CHARACTERS, FEW_WORDS)
 
 
 @given(st.lists(WORDS, max_size=6), st.data())
