@@ -536,8 +536,6 @@ def answer(words: str, deps: Access) -> Answer:
         if not verb.own and not deps.reads_all:
             raise BadRequest(_OPERATORS.format(verb.name))
         return perform(verb, deps, rest)
-    except UNREADABLE as exc:
-        return refused(unreadable(deps.db, exc))
     except (LcmError, OSError) as exc:
         return refused(exc)
 
@@ -572,6 +570,8 @@ def _run(verb: Verb, deps: Access, words: Words) -> Answer:
     try:
         with deps.db.apart() if deps.db.exists else nullcontext():
             return verb.run(deps, words)
+    except UNREADABLE as exc:
+        raise unreadable(deps.db, exc) from exc
     finally:
         if deps.db.reads_when_full:  # it stores nothing: what it had open would lock a repair or a restore out
             deps.db.close()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import BadRequest, LcmError, NotFound, StoreBusy
 from ..host import facts
 from ..ingest.transcript import Transcripts
+from ..ops import backup
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
 from ..ops.render import counted, few
 from ..records import Flag
@@ -96,7 +97,7 @@ def apply(deps: Access, named: str = "", progress: Progress = silent) -> Rescue:
             _write(deps, done, done.path, progress)
         return done
     fresh = done.path.with_name(f".{done.path.name}.{os.getpid()}.rescued")
-    files.discard(fresh)
+    backup.remove_half_made(done.path)
     try:
         _write(deps, done, disk.private(fresh), progress)
         files.seal(fresh)

@@ -74,6 +74,9 @@ class Standby:
         self._reason: type[StoreError] | None = None
         self._seen: object = None  # what the file looked like when it failed
         self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
+        self._passes = (
+            False  # why the last look at a damaged file failed: a lock, say, which changes nothing that shows
+        )
         self._leaves_at = 0.0  # not before that: memory goes to a file
         self._copied: set[str] = set()
         self._source: Path = db.path
@@ -464,7 +467,7 @@ class Standby:
         if now != self._seen:
             self._seen, self._wait_s, self._not_before = now, _FIRST_WAIT_S, 0.0
             return True
-        return not self._is(*_LASTING) and time.monotonic() >= self._not_before
+        return (self._passes or not self._is(*_LASTING)) and time.monotonic() >= self._not_before
 
     def _later(self) -> None:
         """After a merge that failed the next one waits, unless the file changes."""
@@ -477,6 +480,7 @@ class Standby:
         if not self._db.path.parent.is_dir():
             return False
         probe = Database(self._db.path, busy_ms=_PROBE_MS)
+        self._passes = False
         try:
             if self._is(StoreCorrupt) and files.quick_check(self._db.path):
                 return False
@@ -485,6 +489,9 @@ class Standby:
                 probe.execute("DELETE FROM meta WHERE key = 'standby'")
         except StoreError as exc:
             logger.info("%s cannot be used yet: %s", self._db.path, exc)
+            self._passes = self._is(*_LASTING) and not isinstance(exc, _LASTING)
+            if self._passes:
+                self._later()
             return False
         finally:
             probe.close()

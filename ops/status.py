@@ -16,6 +16,7 @@ import subprocess
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +34,7 @@ from . import costs, presets
 from .backup import backup_folder, rotate_path, way_out_for
 from .orders import Orders
 from .retention import HOUR_S, by_step, due, last_round
-from .survey import COUNT_LIMIT, Survey, free_bytes, inside
+from .survey import COUNT_LIMIT, Survey, free_bytes, inside, unsound
 
 if TYPE_CHECKING:
     from ..storage.connection import Database
@@ -69,12 +70,16 @@ _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-
 _OF_SESSIONS = ("owner of ", "unknown context message in ", "request rewrite of ")
 
 
-#: What only a stored value that is not what was written raises.
-UNREADABLE: Final = (json.JSONDecodeError, zlib.error)
+#: What a stored value that is not what was written raises: it may be of any kind.
+UNREADABLE: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, zlib.error)
 
 
 def unreadable(db: Database, exc: Exception) -> StoreCorrupt:
-    """Damage that SQLite does not notice, as an error."""
+    """Damage that SQLite does not notice, as an error. Where the file is sound it is a fault of ours, and raised again."""
+    if not isinstance(exc, json.JSONDecodeError | zlib.error):
+        with suppress(StoreError):
+            if not unsound(db):
+                raise exc
     return StoreCorrupt(f"{db.path}: a stored value cannot be read: {exc}")
 
 

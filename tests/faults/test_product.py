@@ -98,10 +98,14 @@ FILES: dict[str, Callable[[Path], Any]] = {
     "no sessions": sql("DELETE FROM sessions"),
     "no table": sql("DROP TABLE node_sources"),
     "no words": sql("UPDATE messages SET envelope = x'00'"),
+    "no numbers": sql("UPDATE messages SET flags = 'x', seq = 'x' WHERE store_id = 5"),
+    "too deep": sql(f"UPDATE assemblies SET tail_ids = '{'[' * 3000}{']' * 3000}'"),
     "a circle": sql("UPDATE node_sources SET store_id = NULL, child_id = 1 WHERE node_id = 1 AND position = 0"),
 }
 #: What a status, which reads little, tells from a sound file.
 FAILED = (
+    "no numbers",
+    "too deep",
     "missing",
     "empty",
     "no words",

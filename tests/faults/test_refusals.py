@@ -7,6 +7,7 @@ half-made. A turn goes on, and the next one stores and shows everything. By defa
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sqlite3
@@ -34,6 +35,8 @@ SAID = (
     .turns(20, first=10)
 )
 KINDS = list(CODES)
+#: Settings that a verb needs.
+SET = {"retention": {"LCM_RETENTION": "cli:30d=purge"}}
 
 
 def noise(home: Path) -> None:
@@ -43,11 +46,49 @@ def noise(home: Path) -> None:
         file.write(b"\xde\xad\xbe\xef" * (PAGE_BYTES // 4))
 
 
+def salvaged(home: Path) -> None:
+    """The header and the schema are gone: leaf pages are scanned."""
+    with (home / "lcm.db").open("r+b") as file:
+        file.write(bytes(PAGE_BYTES))
+
+
+def cut(home: Path) -> None:
+    """The last fifth of the file is gone."""
+    os.truncate(home / "lcm.db", (home / "lcm.db").stat().st_size * 4 // 5)
+
+
+def gone(home: Path) -> None:
+    """Somebody deleted a message by hand; nothing else is wrong."""
+    (home / "config.yaml").write_text("context: {engine: lcm}\n", encoding="utf-8")
+    with closing(sqlite3.connect(home / "lcm.db", isolation_level=None)) as raw:
+        raw.execute("DELETE FROM messages WHERE store_id = 5")
+
+
+def unreadable_index(home: Path) -> None:
+    """Only a cache is damaged: it is made again in the file."""
+    with closing(sqlite3.connect(home / "lcm.db", isolation_level=None)) as raw:
+        raw.execute("DELETE FROM message_index_data WHERE id > 10")
+
+
+def broken_state(home: Path) -> None:
+    """The host's own file cannot be read."""
+    (home / "state.db").write_bytes(b"SQLite format 3\0" + b"\xde\xad" * 4000)
+
+
+def aged(home: Path) -> None:
+    """Everything was said forty days ago."""
+    with closing(sqlite3.connect(home / "lcm.db", isolation_level=None)) as raw:
+        raw.execute("UPDATE messages SET stored_at = stored_at - 3456000")
+        raw.execute("UPDATE sessions SET started_at = started_at - 3456000, ended_at = NULL")
+    files.reseal(home / "lcm.db")
+
+
 def trigger(home: Path) -> None:
     with closing(sqlite3.connect(home / "lcm.db", isolation_level=None)) as raw:
         raw.execute("CREATE TRIGGER odd AFTER INSERT ON messages BEGIN SELECT 1; END")
 
 
+DAMAGES = (noise, trigger, salvaged, cut, gone, unreadable_index)
 #: What is typed, and what was done to the home before.
 VERBS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "backup": ("backup", lambda _: None),
@@ -61,6 +102,13 @@ VERBS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "dissolve": ("dissolve sum_1 --apply", lambda _: None),
     "repair": ("doctor repair --apply", noise),
     "repair of triggers": ("doctor repair --apply", trigger),
+    "repair of an index": ("doctor repair --apply", unreadable_index),
+    "salvage": ("doctor repair --apply", salvaged),
+    "salvage of what is left": ("doctor repair --apply", cut),
+    "acceptance of a loss": ("doctor accept --apply", gone),
+    "rescue of the host's file": ("rescue --apply", lambda _: None),
+    "rescue of a damaged one": ("rescue --apply", broken_state),
+    "retention": ("retention --apply", aged),
     "install": ("install --apply", lambda _: None),
 }
 
@@ -94,6 +142,12 @@ def stored(home: Path) -> list[str]:
         return [row[0] for row in raw.execute("SELECT hex(digest) FROM messages ORDER BY store_id")]
 
 
+def kept(home: Path, name: str) -> dict[str, str]:
+    """The backups that were there before, by name; of those that a verb must not leave none."""
+    before = [] if name in ("purge", "redact") else sorted((home / "lcm-backups").iterdir())
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in before}
+
+
 def verb_refused(
     name: str, source: Path, tmp_path: Path, refusals: Refusals, patch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -108,7 +162,7 @@ def verb_refused(
 
     home = made("whole")
     refusals.arm(0)
-    code, _ = typed(home, words.split(), terminal=False)
+    code, _ = typed(home, words.split(), terminal=False, **SET.get(name, {}))
     calls, meant = refusals.seen, stored(home)
     assert calls, name
     for number in range(1, calls + 1, step):
@@ -118,15 +172,16 @@ def verb_refused(
             refusals.arm(number, CODES[kind], lasting=lasting)
             with patch.context() as other:  # the process of the second run is another one
                 other.setattr(os, "getpid", lambda: GONE)
-                got, said = typed(home, words.split(), terminal=False)
+                got, said = typed(home, words.split(), terminal=False, **SET.get(name, {}))
             why, refused = (name, number, kind, lasting, refusals.refused, said), refusals.refused
             refusals.arm(0)
             assert refused or number > 1, why
             assert got in (0, 1, 3), why
             assert "Traceback" not in said, why
             assert got != 3 or (os.strerror(CODES[kind]) in said and "What to do: " in said and str(home) in said), why
-            assert prepare is noise or not files.faults(home / "lcm.db") or prepare is trigger, why
-            again, words_again = typed(home, words.split(), terminal=False)
+            assert prepare in DAMAGES or not files.faults(home / "lcm.db"), why
+            assert kept(source, name).items() <= kept(home, name).items(), why
+            again, words_again = typed(home, words.split(), terminal=False, **SET.get(name, {}))
             assert again in (code, 0), (why, words_again)
             assert stored(home) == meant, why
             assert not files.faults(home / "lcm.db"), why

@@ -57,12 +57,11 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def homes(source: Path, folder: Path, name: str) -> Iterator[tuple[str, list[str], Path]]:
     """(verb, its words, a damaged home of its own) for every verb, to look and to do."""
-    damaged = Path(shutil.copytree(source, folder / "damaged"))
-    DAMAGED[name](damaged / "lcm.db")
     for number, verb in enumerate(NAMES):
         words = [*verb.split(), *(BEHIND.get(verb) or ALSO.get(verb, []))]
         for end in ([], ["--apply"]):
-            home = Path(shutil.copytree(damaged, folder / f"{number}{len(end)}", symlinks=True))
+            home = Path(shutil.copytree(source, folder / f"{number}{len(end)}"))
+            DAMAGED[name](home / "lcm.db")
             yield verb, [*words, *end], home
             shutil.rmtree(home)
 
