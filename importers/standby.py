@@ -484,6 +484,8 @@ class Standby:
         try:
             if self._is(StoreCorrupt) and files.quick_check(self._db.path):
                 return False
+            if any(part.startswith("messages") for part in schema.lost_parts(probe.query)):
+                return False
             with probe.transaction():
                 probe.execute("INSERT OR REPLACE INTO meta(key, value) VALUES ('standby', '0')")
                 probe.execute("DELETE FROM meta WHERE key = 'standby'")

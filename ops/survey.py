@@ -63,9 +63,9 @@ def readable(table: str, row: Mapping[str, Any]) -> bool:
     if table == "sessions":
         return isinstance(row["session_id"], str)
     if table != "messages":
-        return True
+        return has_numbers(table, row)
     kept = intact(row["envelope"]) or Reference.of(row["envelope"]) is not None
-    return kept and isinstance(row["seq"], int) and isinstance(row["session_key"], int) and has_numbers(row)
+    return kept and isinstance(row["seq"], int) and isinstance(row["session_key"], int) and has_numbers(table, row)
 
 
 def damages(db: Database, progress: Progress = silent) -> tuple[str, ...]:

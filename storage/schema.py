@@ -319,7 +319,8 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 @cache
-def _columns() -> frozenset[tuple[str, str]]:
+def columns() -> frozenset[tuple[str, str]]:
+    """Columns of this release, each with its table."""
     with closing(sqlite3.connect(":memory:")) as made:
         for _, statement in statements():
             made.execute(statement)
@@ -330,7 +331,7 @@ def lost_parts(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
     """Tables of this release that a file lacks, and columns (`nodes.text`) of those that it has."""
     there = {(table, column) for table, column in query(_COLUMNS)}
     tables = {table for table, _ in there}
-    return sorted({f"{table}.{column}" if table in tables else table for table, column in _columns() - there})
+    return sorted({f"{table}.{column}" if table in tables else table for table, column in columns() - there})
 
 
 def lacked(parts: Iterable[str]) -> str:
@@ -367,26 +368,34 @@ def mark(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version={VERSION}")
 
 
-#: Numbers of a message without which nothing can be stored: SQLite takes anything for a value.
-_NUMBERS: Final = ("store_id", "conversation_id", "session_key", "seq", "pos", "tokens", "chars", "stored_at", "flags")
+#: Numbers of a row without which nothing can be stored or summarised: SQLite takes anything for a value.
+_NUMBERS: Final = {
+    "messages": ("store_id", "conversation_id", "session_key", "seq", "pos", "tokens", "chars", "stored_at", "flags"),
+    "nodes": (
+        "node_id", "conversation_id", "depth", "tokens", "source_tokens", "message_count", "first_store_id", "last_store_id",
+        "first_pos", "last_pos", "created_at",
+    ),
+}  # fmt: skip
 
 
-def has_numbers(message: Mapping[str, Any]) -> bool:
-    """Are the numbers of a message numbers, with room behind them?"""
-    numbers = [message[name] for name in _NUMBERS if name in message]
+def has_numbers(table: str, row: Mapping[str, Any]) -> bool:
+    """Are the numbers of a message or a summary numbers, with room behind them?"""
+    numbers = [row[name] for name in _NUMBERS.get(table, ()) if name in row]
     return all(isinstance(each, int | float) and abs(each) < MOST_ADDRESSES for each in numbers)
 
 
 def odd_numbers(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
-    """Messages of which ``has_numbers`` is not true, in words."""
-    if not {row[0] for row in query("SELECT name FROM pragma_table_info('messages')")}.issuperset(_NUMBERS):
-        return []  # no such table, or another program's
-    most = MOST_ADDRESSES - 1
-    odd = " OR ".join(
-        f"typeof({name}) NOT IN ('integer', 'real') OR {name} NOT BETWEEN -{most} AND {most}" for name in _NUMBERS
-    )
-    ((count,),) = query(f"SELECT count(*) FROM messages WHERE {odd}")
-    return [f"messages: {count} with a number that is none"] if count else []
+    """Messages and summaries of which ``has_numbers`` is not true, in words."""
+    there, most, found = {(table, column) for table, column in query(_COLUMNS)}, MOST_ADDRESSES - 1, []
+    for table, names in _NUMBERS.items():
+        if not there.issuperset((table, name) for name in names):
+            continue  # no such table, or another program's
+        odd = " OR ".join(
+            f"typeof({name}) NOT IN ('integer', 'real') OR {name} NOT BETWEEN -{most} AND {most}" for name in names
+        )
+        ((count,),) = query(f"SELECT count(*) FROM {table} WHERE {odd}")
+        found += [f"{table}: {count} with a number that is none"] if count else []
+    return found
 
 
 def mend(connection: sqlite3.Connection) -> None:

@@ -262,10 +262,13 @@ def _note_for_search(db: Database, conversation: int, out: Copied) -> None:
 
 def _insert(db: Database, table: str, row: dict[str, Any]) -> None:
     key = next(iter(row.values()))
-    if (isinstance(key, int) and key >= schema.MOST_ADDRESSES) or (table == "messages" and not schema.has_numbers(row)):
+    if (isinstance(key, int) and key >= schema.MOST_ADDRESSES) or not schema.has_numbers(table, row):
         return  # nothing could be stored behind it
-    names = ", ".join(row)
-    db.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
+    names = [name for name in row if (table, name) in schema.columns()]  # another program may have renamed one
+    marks = ", ".join("?" * len(names))
+    db.execute(
+        f"INSERT OR IGNORE INTO {table}({', '.join(names)}) VALUES ({marks})", tuple(row[name] for name in names)
+    )
 
 
 def _rows(

@@ -119,7 +119,21 @@ DAMAGES = {
     "a message that states a fact": "INSERT INTO ledger VALUES (1, 5)",
     "a carried summary": f"INSERT INTO carried VALUES (1, {FIRST})",
     "a table is gone": "DROP TABLE node_sources",
+    "a column is gone": "ALTER TABLE messages DROP COLUMN chars",
+    "a column has another name": "ALTER TABLE messages RENAME COLUMN envelope TO env",
+    "a table has another name": "ALTER TABLE messages RENAME TO msgs",
+    "a depth that is none": f"UPDATE nodes SET depth = 'x' WHERE node_id = {FIRST}",
+    "a place that is infinite": "UPDATE messages SET pos = 9e999 WHERE store_id = 9",
+    "words that are a text": "UPDATE messages SET envelope = CAST(envelope AS TEXT) WHERE store_id = 7",
+    "when a session began": "UPDATE sessions SET started_at = 'soon'",
+    "a zero in a session's name": "UPDATE sessions SET session_id = session_id || char(0) || 'x'",
+    "other addresses": "UPDATE messages SET store_id = store_id + 1000000 WHERE store_id > 100",
+    # the seals themselves
     "the seals are gone": "DELETE FROM seals",
+    "a seal is gone": "DELETE FROM seals WHERE part = 'messages'",
+    "a seal is cut": "UPDATE seals SET sum = x'00' WHERE part = 'messages'",
+    "a seal counts more": "UPDATE seals SET count = count + 1 WHERE part = 'summaries'",
+    "seals of another conversation": "UPDATE seals SET conversation_id = conversation_id + 100",
 }  # fmt: skip
 
 #: What only a search needs, and texts and numbers that no statement of ours writes.

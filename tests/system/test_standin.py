@@ -238,6 +238,23 @@ def test_a_number_that_is_none_is_repaired(outage: Outage) -> None:
     assert "FAILED" not in outage.host.command("doctor deep").text
 
 
+def test_a_summary_whose_depth_is_none_is_repaired(outage: Outage) -> None:
+    """Every message stays; what the summary covered is covered anew."""
+    odd(outage.db, "UPDATE nodes SET depth = 'x' WHERE node_id = 1", "")
+    outage.turns(12, first=100)
+    told = outage.host.command("doctor").text
+    outage.host.close()
+    outage.host = outage.host.next()
+    repaired = outage.host.command("doctor repair apply")
+    outage.turns(12, first=900)
+
+    assert "nodes: 1 with a number that is none" in told
+    assert repaired.code == 0, repaired.text
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.topics() == set()
+    assert "FAILED" not in outage.host.command("doctor deep").text
+
+
 def thread(host: Host) -> list[Any]:
     session = host.runtime.session(host.session_id)
     return list(host.runtime.store.rows([item.store_id for item in host.runtime.ingest.expected(session, None)]))
@@ -731,3 +748,24 @@ def wait(until: Callable[[], bool]) -> None:
     while not until():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def a_renamed_column(db: Path) -> Mend:
+    """SQLite finds nothing wrong, and no statement of ours works."""
+    there, back = "envelope TO env", "env TO envelope"
+    return odd(db, f"ALTER TABLE messages RENAME COLUMN {there}", f"ALTER TABLE messages RENAME COLUMN {back}")
+
+
+def test_a_column_that_was_renamed_is_an_outage_like_any_other(outage: Outage) -> None:
+    """What is said meanwhile is stored in one stand-in, and merged when the column has its name again."""
+    mend = a_renamed_column(outage.db)
+    outage.turns(3, first=100)
+    topics, standbys = outage.host.topics(), outage.standbys()
+    mend()
+    outage.turns(1, first=900)
+
+    assert "stand-in" in topics
+    assert "ingest" not in topics
+    assert len(standbys) == 1
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.topics() == set()
