@@ -629,7 +629,12 @@ def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine |
         compactions=session.compactions if session else 0,
         host_version=facts.version(),
         missing_hooks=facts.missing_hooks(),
-        background={**runtime.preparer.state(), **_next_fold(runtime, session, engine), **_fleet(runtime)},
+        background={
+            **runtime.preparer.state(),
+            **_next_fold(runtime, session, engine),
+            **_fleet(runtime),
+            **_vectors(runtime),
+        },
         breaker=runtime.breaker.dump(),
         spend=runtime.spend.dump(),
         compression_enabled=facts.compression_enabled(),
@@ -644,6 +649,14 @@ def _fleet(runtime: Runtime) -> dict[str, object]:
         return {} if runtime.fleet is None or not runtime.db.exists else {"fleet": runtime.fleet.state()}
     except StoreError as exc:
         return {"fleet": {"behind": None, "error": str(exc)}}
+
+
+def _vectors(runtime: Runtime) -> dict[str, object]:
+    """Progress of the vectors of messages, where they are asked for."""
+    try:
+        return {} if runtime.vectors is None or not runtime.db.exists else {"vectors": runtime.vectors.state()}
+    except StoreError:  # the status says itself what is wrong with the file
+        return {}
 
 
 def _next_fold(runtime: Runtime, session: Session | None, engine: LiveEngine | None) -> dict[str, object]:

@@ -308,6 +308,7 @@ class LCMEngine(ContextEngine):
             known = self.runtime.find_session(session_id) if self.runtime.db.path.exists() else None
             self.compactions = known.compactions if known else 0
             self._catch_up()
+            self.runtime.make_vectors()
 
     def _enlist(self) -> None:
         """Let hooks and commands find this engine."""
@@ -421,6 +422,7 @@ class LCMEngine(ContextEngine):
         )  # fmt: skip
         look = runtime.superseded.look if self.rewritable() else None
         runtime.preparer.after_turn(runtime.session(session_id), request, look=look)
+        runtime.make_vectors()
 
     # -- requests on their way out --------------------------------------------------------------------
     # A host that has ``select_context`` asks the engine; others have request middleware. Both are taken up only while a

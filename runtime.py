@@ -829,9 +829,12 @@ class Runtime:
         with self.health.watched(_COSTS):
             self.costs.save()
         self.upkeep.between_turns(stopped)
+        self.schedule.between_turns()
+
+    def make_vectors(self) -> None:
+        """Vectors of the messages that lack them, behind the turns; where they are asked for."""
         if self.vectors is not None:
             self.vectors.begin()
-        self.schedule.between_turns()
 
     def save_states(self) -> None:
         """Keep breaker, spend and calibration for the next process."""

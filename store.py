@@ -253,6 +253,8 @@ class MessageStore:
                 "UPDATE messages SET flags = (flags | ?) & ~? WHERE store_id = ?",
                 [(add, remove, store_id) for store_id in store_ids],
             )
+        if add & Flag.FILTERED:
+            vectors.forget(self._db, store_ids)
 
     def collectable(self, *, after: int, limit: int) -> list[int]:
         """Tool results with texts in files that are neither pinned nor shrunk yet."""

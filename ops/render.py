@@ -166,6 +166,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         *([("last prompt", f"{data['last_prompt_tokens']:,} tokens")] if live else []),
         *_next_fold(data["background"]),
         *_fleet(data["background"]),
+        *_vectors(data["background"]),
         ("compactions", f"{data['compression_count']:,}"),
         *_tokens(data["token_calibration"]),
     ]
@@ -219,6 +220,15 @@ def _fleet(background: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     said = "the server has everything" if not fleet["behind"] else f"the server lacks {fleet['behind']} rows"
     return [("fleet", f"{said}{'; ' if fleet['error'] else ''}{fleet['error']}")]
+
+
+def _vectors(background: Mapping[str, Any]) -> list[tuple[str, str]]:
+    vectors = background.get("vectors")
+    if not vectors:
+        return []
+    said = f"up to msg_{vectors['up_to']} of msg_{vectors['newest']}" if vectors["up_to"] else "of no message yet"
+    done = vectors["up_to"] >= vectors["newest"]
+    return [("vectors", "of all messages" if done else f"{said}; an agent makes them behind its turns")]
 
 
 def _tokens(said: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -66,17 +66,25 @@ class Semantic:
         except metadata.PackageNotFoundError:
             return PACKAGE
 
-    def wait(self, timeout_s: float = _LOADS_S) -> bool:
-        """Wait until the encoder is loaded. False: it is not."""
+    @property
+    def loaded(self) -> bool:
+        """Can it be asked?"""
+        return self._encode is not None
+
+    def wait(self, timeout_s: float = _LOADS_S, *, given_up: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until the encoder is loaded. False: it is not, or whoever waited has given up and is to be told nothing."""
         self._begin()
         if self._thread is not None:
             self._thread.join(timeout_s)
+        if given_up():
+            return False
         self._tell()
-        return self._encode is not None
+        return self.loaded
 
     def vectors(self, texts: Sequence[str], *, patient: bool = False) -> list[Vector] | None:
         """Vectors of texts; None when there are none in time. ``patient``: work behind the turns, which nobody waits for."""
         self._begin()
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # no encoder reads half a character
         end = self._clock() + (_LOADS_S if patient else self.limit_s)
         if self._encode is None or not self._lock.acquire(timeout=_LOADS_S if patient else self.limit_s):
             self._tell()
@@ -108,7 +116,7 @@ class Semantic:
             self._told(self._news.pop(0))
 
     def _made(self, encode: Encode, texts: Sequence[str], end: float) -> list[Vector] | None:
-        keys = {text: sha256(text.encode("utf-8", "replace")).digest() for text in texts}
+        keys = {text: sha256(text.encode()).digest() for text in texts}
         new = [text for text, key in keys.items() if key not in self._vectors]
         for at in range(0, len(new), _BATCH):
             if self._clock() >= end:

@@ -16,6 +16,7 @@ import threading
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from operator import mul
 from typing import Any, Final
 
@@ -43,8 +44,9 @@ _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS vectors(store_id INTEGER PRIMARY KE
 _THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'vectors'"
 _MADE_BY: Final = f"SELECT value FROM meta WHERE key = 'vectors' AND EXISTS ({_THERE})"
 _FOUND: Final = f"m.flags & {int(Flag.FILTERED)} = 0"
+_SOUND: Final = "typeof(v.vector) = 'blob'"
 _LACKING: Final = f"""
-SELECT m.store_id, m.conversation_id FROM messages AS m WHERE m.store_id > ? AND {_FOUND}
+SELECT m.store_id, m.conversation_id, m.chars FROM messages AS m WHERE m.store_id > ? AND {_FOUND}
    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.store_id = m.store_id) ORDER BY m.store_id LIMIT ?
 """
 _WRITE: Final = f"""
@@ -53,9 +55,11 @@ INSERT OR REPLACE INTO vectors(store_id, vector) SELECT m.store_id, ? FROM messa
 _FORGET: Final = "DELETE FROM vectors WHERE store_id IN (SELECT value FROM json_each(?))"
 _STRAY: Final = f"""
 SELECT v.store_id FROM vectors AS v LEFT JOIN messages AS m USING(store_id)
- WHERE m.store_id IS NULL OR NOT {_FOUND} OR typeof(v.vector) <> 'blob' OR length(v.vector) > {KEPT} LIMIT ?
+ WHERE v.store_id > ? AND (m.store_id IS NULL OR NOT {_FOUND} OR NOT {_SOUND} OR length(v.vector) > {KEPT}) LIMIT ?
 """
-_SOME: Final = "SELECT store_id FROM vectors LIMIT ?"
+_SOME: Final = "SELECT store_id FROM vectors WHERE store_id > ? LIMIT ?"
+_LAST: Final = "SELECT coalesce(max(store_id), 0) FROM vectors"
+_NEWEST: Final = f"SELECT m.store_id FROM messages AS m WHERE {_FOUND} ORDER BY m.store_id DESC LIMIT 1"
 #: For ``files.rewrite``: the vectors of a conversation, and of its newest messages.
 OF_CONVERSATION: Final = (
     "DELETE FROM vectors WHERE store_id IN (SELECT store_id FROM messages WHERE conversation_id = ?)"
@@ -65,8 +69,11 @@ DELETE FROM vectors WHERE store_id IN (
        SELECT store_id FROM messages WHERE conversation_id = ? ORDER BY seq DESC LIMIT ?)
 """
 _AT_ONCE: Final = 32  # messages of a step: a third of a second
+_CHARS_AT_ONCE: Final = 2_000_000  # of them together, but for a single one: they are read whole
 _DROPPED: Final = 2000  # vectors of a step
 _PAGE: Final = 5000  # vectors compared at once: 10 MB
+_SPAN: Final = 50_000  # addresses between two looks at the clock, however few of them count
+_LOOKED_AT: Final = 100_000  # vectors that the plain doctor looks at: a third of a second
 _LEAST_CHARS: Final = 4  # "ok" means nothing by itself
 _LEAST_COSINE: Final = 0.2  # what is farther from the question is no candidate
 _LEASE, _LEASE_S = "vectors", 3600.0
@@ -90,20 +97,21 @@ def forgetting(db: Database, sql: str, params: Params) -> list[tuple[str, Params
     return [(sql, params)] if there(db) else []
 
 
-def faults(db: Database, *, wanted: bool) -> list[str]:
-    """Faults of the vectors in words. ``wanted``: the setting is on."""
+def faults(db: Database, *, wanted: bool, deep: bool = True) -> list[str]:
+    """Faults of the vectors in words. ``wanted``: the setting is on; ``deep``: not only of the newest."""
     if not there(db):
         return []
     if not wanted:
         count = db.query("SELECT count(*) FROM vectors")[0][0]
         return [f"vectors of {count:,} messages are stored, and LCM_SEMANTIC is off"]
-    stray = len(db.query(_STRAY, (-1,)))
+    before = -1 if deep else db.query(_LAST)[0][0] - _LOOKED_AT
+    stray = len(db.query(_STRAY, (before, -1)))
     return [f"vectors of no message, or damaged: {stray:,}"] if stray else []
 
 
 def mend(db: Database, *, wanted: bool) -> None:
     """Remove what ``faults`` tells of, some rows a transaction."""
-    while there(db) and (rows := db.query(_STRAY if wanted else _SOME, (_DROPPED,))):
+    while there(db) and (rows := db.query(_STRAY if wanted else _SOME, (-1, _DROPPED))):
         with db.part():
             forget(db, [row[0] for row in rows])
     if not wanted:
@@ -154,6 +162,12 @@ class Nearest:
         self.cosines, self.reached = cosines, reached
 
 
+def _affordable(rows: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
+    """As many of the rows of a step as may be in memory at a time."""
+    total = accumulate(chars for *_, chars in rows)
+    return rows[: max(1, sum(each <= _CHARS_AT_ONCE for each in total))]
+
+
 # -- searching, and making -------------------------------------------------------------------------------------
 class Vectors:
     """The vectors of one database. ``texts``: what messages say, as they are searched."""
@@ -173,7 +187,7 @@ class Vectors:
         self._leases = Leases(db)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._stopped = False
+        self._asked = self._running = self._stopped = False
         self._looked, self._look_again = 0, 0.0
 
     # -- searching ----------------------------------------------------------------------------------
@@ -199,15 +213,16 @@ class Vectors:
         asked, end = _unit(made[0]), self._clock() + self._encoder.limit_s
         best: list[tuple[float, int]] = []
         left, (first, last) = COMPARED, documents.messages_of(where.first, where.last)
-        while rows := self._page(where, first, last, min(_PAGE, left)):
-            full = [row for row in rows if len(row[1]) == min(KEPT, len(made[0]))]
+        last = min(last, self._db.query(_LAST)[0][0])
+        while last >= first and left > 0 and self._clock() < end:
+            low = max(first, last - _SPAN + 1)
+            rows = self._page(where, low, last, count := min(_PAGE, left))
+            full = [row for row in rows if len(row[1]) == len(asked)]
             if full:
                 found = zip(_compared(asked, [row[1] for row in full]), (row[0] for row in full), strict=True)
                 best = heapq.nlargest(NEAREST, [*best, *found])
-            left, last = left - len(rows), rows[-1][0] - 1
-            if left <= 0 or self._clock() >= end:
-                break
-        reached = last + 1 if rows and self._page(where, first, last, 1) else 0
+            left, last = left - len(rows), (rows[-1][0] if len(rows) == count else low) - 1
+        reached = last + 1 if last >= first else 0
         return Nearest({store_id: near for near, store_id in best if near >= _LEAST_COSINE}, reached)
 
     def _page(self, where: Where, first: int, last: int, count: int) -> list[tuple[int, bytes]]:
@@ -215,15 +230,14 @@ class Vectors:
         everything = where.sql == _FOUND  # its rows are looked at again as they become candidates
         joined = "" if everything else f"JOIN messages AS m ON m.store_id = v.store_id AND {where.sql}"
         few = "" if where.few is None else "AND v.store_id IN (SELECT value FROM json_each(?))"
-        sql = f"SELECT v.store_id, v.vector FROM vectors AS v {joined} WHERE v.store_id BETWEEN ? AND ? {few} "
+        sql = f"SELECT v.store_id, v.vector FROM vectors AS v {joined} WHERE v.store_id BETWEEN ? AND ? AND {_SOUND} {few} "
         params = [*(() if everything else where.params), first, last]
         params += [] if where.few is None else [json.dumps(list(where.few))]
-        return self._db.query(f"{sql} ORDER BY v.store_id DESC LIMIT ?", (*params, count)) if count > 0 else []
+        return self._db.query(f"{sql} ORDER BY v.store_id DESC LIMIT ?", (*params, count))
 
     def _stored(self, ids: Sequence[int]) -> dict[int, bytes]:
-        sql = (
-            "SELECT store_id, vector FROM vectors WHERE length(vector) AND store_id IN (SELECT value FROM json_each(?))"
-        )
+        wanted = "v.store_id IN (SELECT value FROM json_each(?))"
+        sql = f"SELECT v.store_id, v.vector FROM vectors AS v WHERE length(v.vector) AND {_SOUND} AND {wanted}"
         return dict(self._db.query(sql, (json.dumps(list(ids)),)))
 
     def _usable(self) -> bool:
@@ -231,19 +245,28 @@ class Vectors:
         made_by = self._db.query(_MADE_BY)
         return bool(made_by) and made_by[0][0] == json.dumps(self._encoder.name)
 
+    def state(self) -> dict[str, int]:
+        """How far they are: the last message that has one, and the newest that a search can find."""
+        made = self._db.query(_LAST)[0][0] if self._usable() else 0
+        newest = self._db.query(_NEWEST)
+        return {"up_to": made, "newest": newest[0][0] if newest else 0}
+
     # -- making -------------------------------------------------------------------------------------
     def begin(self) -> None:
         """Make what is missing, in a thread of its own. Returns at once."""
         with self._lock:
-            idle = self._thread is None or not self._thread.is_alive()
-            if idle and not self._stopped and not self._db.stands_in and not self._db.only_read:
+            if self._stopped or not self._db.exists or self._db.stands_in or self._db.only_read:
+                return
+            self._asked = True
+            if not self._running:
+                self._running = True
                 self._thread = threading.Thread(target=self._run, name="lcm-vectors", daemon=True)
                 self._thread.start()
 
     def stop(self, timeout_s: float = 2.0) -> None:
-        """End after the step that is being made."""
+        """End after the step that is being made. While the encoder loads, nothing is."""
         self._stopped = True
-        if self._thread is not None:
+        if self._thread is not None and self._encoder.loaded:
             self._thread.join(timeout_s)
 
     def idle(self, timeout_s: float) -> bool:
@@ -254,24 +277,45 @@ class Vectors:
 
     def _run(self) -> None:
         try:
-            if self._encoder.wait() and self._leases.claim(_LEASE, _LEASE_S):
-                try:
-                    self._make()
-                finally:
-                    self._leases.release(_LEASE)
-            self._health.resolved(TOPIC)
+            while self._is_asked():
+                self._round()
+        except BaseException as exc:  # the next turn starts another thread
+            self._running = False
+            self._health.degraded(TOPIC, exc, severity="warning")
+            raise
+
+    def _is_asked(self) -> bool:
+        """Has a turn asked for it since the last round began? Otherwise the thread ends."""
+        with self._lock:
+            self._running, self._asked = self._asked and not self._stopped, False
+            return self._running
+
+    def _round(self) -> None:
+        try:
+            ready = self._encoder.wait(given_up=lambda: self._stopped)
+            if ready and self._lacking() and self._leases.claim(_LEASE, _LEASE_S):
+                self._make()
+            if not self._stopped:
+                self._health.resolved(TOPIC)
         except StoreBusy:
             pass  # the next turn begins again
         except StoreError as exc:
             self._health.degraded(TOPIC, exc, severity="warning")
 
-    def _make(self) -> None:
-        """All that is missing, from the oldest message on."""
-        self._prepare()
+    def _lacking(self) -> bool:
+        """Is there anything to make? Asked first: a claim is a write."""
         if self._clock() >= self._look_again:  # messages with old addresses may have come, or be rewritten
             self._looked, self._look_again = 0, self._clock() + _LOOK_AGAIN_S
-        while not self._stopped and not self._db.stands_in and self._step():
-            self._give_way()
+        return not self._usable() or bool(self._db.query(_LACKING, (self._looked, 1)))
+
+    def _make(self) -> None:
+        """All that is missing, from the oldest message on."""
+        try:
+            self._prepare()
+            while not self._stopped and not self._db.stands_in and self._step():
+                self._give_way()
+        finally:
+            self._leases.release(_LEASE)
 
     def _prepare(self) -> None:
         """A table of vectors of this encoder: those of another one go."""
@@ -285,7 +329,7 @@ class Vectors:
 
     def _step(self) -> bool:
         """Vectors of some messages. False: there are no more, or the encoder has failed."""
-        rows = self._db.query(_LACKING, (self._looked, _AT_ONCE))
+        rows = _affordable(self._db.query(_LACKING, (self._looked, _AT_ONCE)))
         if not rows:
             return False
         before = self._rewritten({row[1] for row in rows})
@@ -296,6 +340,10 @@ class Vectors:
             return False
         known = {**dict.fromkeys(texts, b""), **dict(zip(said, map(packed, made), strict=True))}
         with self._db.transaction():
+            if (
+                not self._usable()
+            ):  # a repair has removed them meanwhile, or another encoder: the next turn begins again
+                return False
             if before == self._rewritten({row[1] for row in rows}):  # otherwise some may be of words that are gone
                 self._db.executemany(_WRITE, [(vector, store_id) for store_id, vector in known.items()])
                 self._looked = rows[-1][0]

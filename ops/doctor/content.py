@@ -73,7 +73,7 @@ def search_index(deps: Access, deep: bool) -> Finding:
             remedy="rebuild the index from the stored messages",
             command="/lcm doctor repair apply",
         )
-    if not said and (left := vectors.faults(deps.db, wanted=deps.config.semantic)):
+    if not said and (left := vectors.faults(deps.db, wanted=deps.config.semantic, deep=deep)):
         return warn(
             "; ".join(left),
             meaning="no search reads them; they take room in the file",
