@@ -188,7 +188,7 @@ class Vectors:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._asked = self._running = self._stopped = False
-        self._looked, self._look_again = 0, 0.0
+        self._looked, self._look_again, self._file = 0, 0.0, db.in_use
 
     # -- searching ----------------------------------------------------------------------------------
     def cosines(self, question: str, ids: Sequence[int], text: Callable[[int], str]) -> list[float] | None:
@@ -304,9 +304,11 @@ class Vectors:
 
     def _lacking(self) -> bool:
         """Is there anything to make? Asked first: a claim is a write."""
-        if self._clock() >= self._look_again:  # messages with old addresses may have come, or be rewritten
-            self._looked, self._look_again = 0, self._clock() + _LOOK_AGAIN_S
-        return not self._usable() or bool(self._db.query(_LACKING, (self._looked, 1)))
+        usable = self._usable()  # opens the file
+        another = self._db.in_use != self._file  # after a restore
+        if another or self._clock() >= self._look_again:  # messages with old addresses may have come, or be rewritten
+            self._looked, self._look_again, self._file = 0, self._clock() + _LOOK_AGAIN_S, self._db.in_use
+        return not usable or bool(self._db.query(_LACKING, (self._looked, 1)))
 
     def _make(self) -> None:
         """All that is missing, from the oldest message on."""

@@ -148,6 +148,19 @@ def test_a_turn_that_ends_as_the_making_ends_is_not_forgotten(tmp_path: Path, mo
     assert stored(archive) == [1, 2]
 
 
+def test_messages_after_a_restore_have_vectors(tmp_path: Path) -> None:
+    """Their addresses were given before, to messages that the restored file does not have."""
+    archive = made(diary(tmp_path, TEA))
+    kept = backup.back_up(archive.deps()).path
+    assert kept is not None
+    archive.say(user("more"), user("and more"))
+    made(archive)
+    backup.restore(archive.deps(), kept.name)
+    archive.say(user(TENNIS))
+
+    assert stored(made(archive)) == [1, 2]
+
+
 def line(archive: Archive) -> str:
     """The line of the status about vectors."""
     said = render._vectors(engine_state(archive.runtime, archive.me, None).background)
