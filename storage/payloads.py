@@ -33,7 +33,7 @@ from .packing import counted, deflated
 TEXTS: Final = frozenset((blobs.TEXT,))
 ALL: Final = frozenset((blobs.TEXT, blobs.DATA_URI, blobs.BASE64, blobs.LITERAL))
 TOPIC: Final = "payload files"
-_UNREADABLE = "payload file_"  # and its digest: a topic for each file that cannot be read
+OF_A_FILE: Final = "payload file_"  # and its digest: a topic for each file that cannot be read
 _CACHED_CHARS = 40_000_000
 #: Larger texts stay in their message; a file that unpacks to more was not written here, whatever the database says of it.
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -126,10 +126,10 @@ class Payloads:
         raw, why = self._read(sha, size)
         if why:
             remedy = f"put {sha}.z back from a backup of {self.folder}"
-            self._health.found(_UNREADABLE + sha[:16], f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
+            self._health.found(OF_A_FILE + sha[:16], f"file_{sha[:16]} cannot be read: {why}", remedy=remedy)
             return None
         text = raw.decode("utf-8", "surrogatepass")
-        self._health.resolved(_UNREADABLE + sha[:16])
+        self._health.resolved(OF_A_FILE + sha[:16])
         with self._lock:
             self._cache[sha] = text
             while len(self._cache) > 1 and sum(map(len, self._cache.values())) > _CACHED_CHARS:
@@ -229,9 +229,9 @@ class Payloads:
         read = sorted(wanted & present.keys() & known.keys())
         damaged = tuple(sha for sha in read if self._read(sha, known[sha])[1])
         missing = tuple(sorted(wanted - set(present)))
-        short = {_UNREADABLE + sha[:16] for sha in wanted}
+        short = {OF_A_FILE + sha[:16] for sha in wanted}
         for each in self._health.problems():
-            if each.topic.startswith(_UNREADABLE) and each.topic not in short:  # no message shows it any more
+            if each.topic.startswith(OF_A_FILE) and each.topic not in short:  # no message shows it any more
                 self._health.resolved(each.topic)
         return Survey(len(present), size, orphans, missing, damaged, len(old) - len(orphans))
 

@@ -8,7 +8,7 @@ unasked. Adding a check is adding a row.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from ...recall.access import Access
 from ...storage import files
 from ...storage.files import Progress, silent
 from ...storage.meta import Meta
+from ...storage.payloads import OF_A_FILE
 from .. import backup
 from ..findings import FAIL, PASS, WARN, Finding, fail, ok, warn
 from ..render import moment
@@ -89,7 +90,7 @@ def doctor(deps: Access, deep: bool = False, progress: Progress = silent) -> dic
     for n, check in enumerate(asked):
         progress(f"checking {check.name}", n, len(asked))
         found = _asked(check, deps, deep)
-        if found.status == FAIL and (when := accepted.get(check.name, {}).get(found.detail)):
+        if found.status == FAIL and (when := _accepted_at(check.name, found.data, found.detail, accepted)):
             found = ok(f"{found.detail} (accepted {moment(when)})", **found.data)
         checks.append({**found.as_dict(check.name), "stored": check.reads})
     worst = max((each["status"] for each in checks), key=(PASS, WARN, FAIL).index)
@@ -130,6 +131,19 @@ def _accepted(deps: Access) -> dict[str, dict[str, float]]:
         return {}
 
 
+def _accepted_at(name: str, data: Mapping[str, Any], detail: str, accepted: dict[str, dict[str, float]]) -> float:
+    """When a finding was accepted, 0.0 for never. What readers met of a lost payload file is accepted with the file."""
+    if name == "problems" and _is_of_files(data):
+        return max(accepted.get("payload_files", {}).values(), default=0.0)
+    return accepted.get(name, {}).get(detail, 0.0)
+
+
+def _is_of_files(data: Mapping[str, Any]) -> bool:
+    """Are all of these problems about payload files that cannot be read?"""
+    found = data.get("problems", ())
+    return bool(found) and all(each["topic"].startswith(OF_A_FILE) for each in found)
+
+
 def accept(
     deps: Access, *, apply: bool, progress: Progress = silent
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -137,6 +151,8 @@ def accept(
     failed = [each for each in doctor(deps, deep=True, progress=progress)["checks"] if each["status"] == FAIL]
     losses = [each for each in failed if each["check"] in ACCEPTABLE]
     others = [each for each in failed if each not in losses]
+    if any(each["check"] == "payload_files" for each in losses):
+        others = [each for each in others if each["check"] != "problems" or not _is_of_files(each.get("data", {}))]
     if apply and losses and not others:
         accepted = _accepted(deps)
         with deps.db.transaction():

@@ -328,7 +328,9 @@ def payload_files(deps: Access, deep: bool) -> Finding:
         return fail(
             "; ".join(told),
             meaning="the messages that show them cannot be read back completely",
-            remedy=f"put what is missing back into {deps.payloads.folder} from a backup of that folder",
+            remedy=f"put what is missing back into {deps.payloads.folder} from a backup of that folder; or accept the loss: "
+            "`/lcm doctor accept`",
+            command="/lcm doctor accept",
             **data,
         )
     if found.orphans:

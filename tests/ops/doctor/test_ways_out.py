@@ -236,6 +236,31 @@ def test_a_loss_can_be_accepted_and_is_healthy_then(name: str, tmp_path: Path) -
     assert doctor(world.deps(), deep=True)["overall"] == "unhealthy"
 
 
+@pytest.mark.parametrize("how", ["gone", "empty"])
+def test_a_payload_file_that_is_lost_for_good_can_be_accepted(how: str, tmp_path: Path) -> None:
+    """Also what its readers met; a further file that is lost fails again."""
+    world = Home(
+        tmp_path / "home",
+        large_output_externalization_enabled="true",
+        large_output_externalization_threshold_chars="2000",
+    )
+    said = chat().calls("a", "b").results("a", text="one " * 2000).results("b", text="two " * 3000)
+    world.runtime.announce("s1")
+    world.runtime.ingest_list("s1", said, source="cli")
+    first, second = sorted(world.runtime.payloads.folder.rglob("*.z"))
+    first.unlink() if how == "gone" else first.write_bytes(b"")
+    answer("export s1", world.deps(trusted=True))
+    before = answer("doctor deep", world.deps(trusted=True))
+    done = answer("doctor accept apply", world.deps(trusted=True))
+    after = [answer(words, world.deps(trusted=True)) for words in ("doctor", "doctor deep")]
+    second.unlink()
+
+    assert "problems: payload file_" in before.text
+    assert (before.code, done.code) == (1, 0), done.text
+    assert [each.code for each in after] == [0, 0], after[0].text
+    assert answer("doctor", world.deps(trusted=True)).code == 1
+
+
 def test_silent_damage_is_found_by_the_worker(tmp_path: Path) -> None:
     """Bit by bit, without anybody asking; and told until it is over."""
     world = healthy(tmp_path)
