@@ -158,7 +158,7 @@ def _store(deps: Access) -> Objects:
 @contextmanager
 def _beside(path: Path) -> Iterator[Path]:
     """A file for half-made things, in the same folder, readable for its owner only."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}.partial")
+    partial = path.with_name(f".{path.name}.{time.monotonic_ns()}.{os.getpid()}.partial")
     os.close(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     try:
         yield partial

@@ -358,6 +358,26 @@ def test_a_lost_machine_comes_back_from_the_store(pair: tuple[Host, Host], place
     new.db.close()
 
 
+def test_a_backup_that_is_made_while_a_copy_is_stored_spares_it(
+    pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another process, which looks for what killed ones left half-made."""
+    a, _ = pair
+    store = Objects.put_file
+
+    def slow(self: Objects, name: str, path: Path) -> None:
+        with monkeypatch.context() as other:
+            other.setattr(os, "getpid", lambda: os.getppid())
+            ask(a, "backup")
+        store(self, name, path)
+
+    monkeypatch.setattr(Objects, "put_file", slow)
+    kept = ask(a, "fleet keep")
+
+    assert kept.code == OK, kept.text
+    assert ask(a, "fleet fetch").code == OK
+
+
 def test_who_reads_the_bucket_opens_no_copy(pair: tuple[Host, Host], place: str) -> None:
     """Another host of the same realm neither: a copy is its own host's."""
     a, b = pair
