@@ -367,7 +367,7 @@ def test_a_backup_that_is_made_while_a_copy_is_stored_spares_it(
 
     def slow(self: Objects, name: str, path: Path) -> None:
         with monkeypatch.context() as other:
-            other.setattr(os, "getpid", lambda: os.getppid())
+            other.setattr(os, "getpid", os.getppid)
             ask(a, "backup")
         store(self, name, path)
 
