@@ -19,7 +19,7 @@ import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,8 @@ class Made:
 class Restore:
     """Putting a backup back. ``newer``: messages that are stored now and not in it (None: cannot be told).
 
-    ``notes``: what to know before: it is of another database, or newer ones are not sound.
+    ``notes``: what to know before: it is of another database, or newer ones are not sound. ``lacking``: digests by name of
+    payload files that are gone or changed, ``archives``: where they are.
     """
 
     source: Path
@@ -107,6 +108,8 @@ class Restore:
     missing_payloads: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     kept: Path | None = None
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    archives: tuple[Path, ...] = ()
 
 
 # -- where they are --------------------------------------------------------------------------------------
@@ -465,27 +468,35 @@ def _unpack_database(path: Path, copy: Path) -> None:
         raise StoreCorrupt(f"{path} is not a backup archive: {exc}") from exc
 
 
-def _unpack_files(path: Path, folder: Path) -> None:
-    """Payload files of an archive into the folder of the database; those that are there stay."""
-    if path.suffix != ".tar":
-        return
-    with tarfile.open(path) as archive:
-        for member in archive.getmembers():
+def _unpack_files(archive: Path, folder: Path, wanted: Mapping[str, str]) -> None:
+    """Wanted payload files of an archive (digests by name) into the folder of the database, where they are gone or changed."""
+    with tarfile.open(archive) as packed:
+        for member in packed.getmembers():
             name = member.name.removeprefix(_FILES)
-            target = folder / name
-            if not member.isfile() or name == member.name or ".." in Path(name).parts or target.exists():
+            inside = member.isfile() and name != member.name and ".." not in Path(name).parts
+            digest = wanted.get(name) if inside else None
+            if digest is None or digest_of(folder / name) == digest:
                 continue
-            data = archive.extractfile(member)
-            if data is not None:
-                disk.write(target, data.read(), within=folder)
+            data = packed.extractfile(member)
+            said = data.read() if data is not None else b""
+            if hashlib.sha256(said).hexdigest() == digest:
+                disk.write(folder / name, said, within=folder)
 
 
-def _missing_payloads(deps: Access, facts: Facts, source: Path) -> tuple[str, ...]:
-    """Files that the backup names, that are gone or not what they were, and that are not in it."""
-    if source.suffix == ".tar":
-        return ()
+def _lacking(deps: Access, facts: Facts) -> dict[str, str]:
+    """Digests by name of the payload files that a backup names and that are gone, or not what they were."""
     present = _payload_digests(deps.payloads.folder)
-    return tuple(name for name, digest in facts.payloads.items() if present.get(name) != digest)
+    return {name: digest for name, digest in facts.payloads.items() if present.get(name) != digest}
+
+
+def _archives(deps: Access, source: Path, facts: Facts) -> dict[Path, Mapping[str, str]]:
+    """Archives that hold payload files (digests by name): the backup itself, then the newest ones."""
+    try:
+        known = backups(deps)
+    except StoreError:  # a backup from elsewhere; files that nothing holds are named all the same
+        known = []
+    others = {each.path: each.facts.payloads for each in reversed(known) if each.facts is not None}
+    return {path: held for path, held in {source: facts.payloads, **others}.items() if path.suffix == ".tar"}
 
 
 def named_payloads(database: Path) -> frozenset[str]:
@@ -622,7 +633,13 @@ def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...], pro
         notes = (*notes, "it is of another database than the present one: their conversations have nothing in common")
     newest = _newest(deps)
     newer = None if newest is None else max(0, newest - facts.newest)
-    return Restore(source, files.counts(copy), newer, _missing_payloads(deps, facts, source), notes)
+    lacking = _lacking(deps, facts)
+    archives = _archives(deps, source, facts) if lacking else {}
+    held = {item for each in archives.values() for item in each.items()}
+    missing = tuple(name for name, digest in lacking.items() if (name, digest) not in held)
+    useful = [path for path, each in archives.items() if not lacking.items().isdisjoint(each.items())]
+    notes = (*notes, *(f"payload files that are gone come out of {path.name}" for path in useful[:1]))
+    return Restore(source, files.counts(copy), newer, missing, notes, lacking=lacking, archives=tuple(useful))
 
 
 def _newest(deps: Access) -> int | None:
@@ -645,7 +662,8 @@ def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
         with _database_in(plan.source) as copy:
             files.copied(copy, disk.private(fresh), progress)
         files.upgraded(fresh, beside=(plan.source, database))
-        _unpack_files(plan.source, deps.payloads.folder)
+        for archive in plan.archives:
+            _unpack_files(archive, deps.payloads.folder, plan.lacking)
         files.exchange(deps.db, fresh, kept if database.exists() and database.stat().st_size else None)
     except OSError as exc:
         raise StoreError(f"{fresh}: {exc.strerror or exc}") from exc

@@ -154,6 +154,32 @@ def test_a_backup_names_payload_files(world: Home, tmp_path: Path) -> None:
     assert backup.plan_restore(deps, "latest").missing_payloads == ("a.json",)
 
 
+@pytest.mark.parametrize("now", [None, "changed"])
+@pytest.mark.parametrize("named", ["latest", "the archive"])
+def test_payload_files_that_are_gone_come_out_of_an_older_archive(
+    world: Home, tmp_path: Path, now: str | None, named: str
+) -> None:
+    """The newest backup is put back, which names them and does not hold them."""
+    folder, deps = tmp_path / "lcm-payloads", world.deps()
+    folder.mkdir()
+    (folder / "a.json").write_text("large")
+    (folder / "b.json").write_text("as it was")
+    packed = backup.back_up(deps, with_files=True)
+    (folder / "c.json").write_text("newer than the archive")
+    world.now += 60
+    backup.back_up(deps)
+    for name in ("a.json", "c.json"):
+        (folder / name).unlink()
+    if now is not None:
+        (folder / "a.json").write_text(now)
+    done = backup.restore(deps, "latest" if named == "latest" else packed.path.name)
+
+    assert (folder / "a.json").read_text() == "large"
+    assert (folder / "b.json").read_text() == "as it was"
+    assert done.missing_payloads == (("c.json",) if named == "latest" else ())
+    assert f"payload files that are gone come out of {packed.path.name}" in done.notes
+
+
 @pytest.mark.parametrize(
     "tries", [pytest.param(5, id="5-tries"), pytest.param(50, id="50-tries", marks=pytest.mark.slow)]
 )
