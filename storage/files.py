@@ -29,7 +29,7 @@ from typing import Any, Final
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from . import disk, leaves, seals, upgrade
 from . import schema as migrations
-from .connection import Database, Params, refuse_other_kinds
+from .connection import Database, Params, refuse_other_kinds, refuse_side_folders
 from .disk import translate, without_room
 from .packing import unpack, unpack_block
 from .schema import TABLES, lacked
@@ -358,6 +358,7 @@ def exchange(db: Database, new: Path, kept: Path | None) -> None:
     path = db.path
     with db._write_lock, db._read_lock, _failures(path):  # noqa: SLF001 - the same package; no thread may reopen in between
         db.close()
+        refuse_side_folders(path)
         if path.exists():
             refuse_other_kinds(path)
             damaged = _alone(path)

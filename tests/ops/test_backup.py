@@ -33,7 +33,7 @@ from worlds.home import (
 )
 
 from hermes_lcm.command import FAILED, FOUND, OK, REFUSED, answer, run
-from hermes_lcm.errors import BadRequest, NotFound, StoreBusy, StoreCorrupt
+from hermes_lcm.errors import BadRequest, NotFound, StoreBusy, StoreCorrupt, StoreError
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.search import documents
@@ -152,6 +152,21 @@ def test_a_backup_names_payload_files(world: Home, tmp_path: Path) -> None:
     assert backup.plan_restore(deps, "latest").missing_payloads == ()
     (folder / "a.json").write_text("changed")
     assert backup.plan_restore(deps, "latest").missing_payloads == ("a.json",)
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_restore_names_a_folder_that_has_the_name_of_a_side_file(world: Home, ending: str) -> None:
+    """Nothing is changed; once the folder is gone the backup goes back."""
+    deps = world.deps()
+    backup.back_up(deps)
+    deps.db.close()
+    side = Path(f"{deps.db.path}{ending}")
+    side.mkdir()
+    with pytest.raises(StoreError, match=f"{re.escape(side.name)} is a folder"):
+        backup.restore(deps, "latest")
+    side.rmdir()
+
+    assert backup.restore(deps, "latest").counts["messages"] == deps.store.count()
 
 
 @pytest.mark.parametrize("now", [None, "changed"])
