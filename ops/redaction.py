@@ -42,7 +42,8 @@ _ADDRESSES: Final = 20
 _AROUND: Final = 24
 _LEAST_SEARCHED: Final = 8  # characters: shorter ones stand in any file by chance
 _AT_ONCE: Final = 50  # rows of one transaction
-_PART_BYTES, _OVERLAP_BYTES = 4_000_000, 8_000
+_PART_BYTES, _OVERLAP_BYTES = 250_000, 8_000  # other threads wait while one is searched
+_BRANCHES: Final = 3  # bytes
 #: A secret inside base64: what stands for it is encoded too, so that its kind is not seen.
 ENCODED: Final = "encoded"
 
@@ -257,12 +258,9 @@ def _without(
 
 def _proof(deps: Access, redactor: Redactor, progress: Progress) -> tuple[list[str], list[str]]:
     """(files of ours, backups and exports) in whose bytes, or in what they unpack to, a secret still is."""
-    known = sorted({secret for secret in redactor.seen or () if len(secret) >= _LEAST_SEARCHED}, key=len, reverse=True)
-    pattern = (
-        re.compile(b"|".join(re.escape(each.encode("utf-8", "replace")) for each in known), re.IGNORECASE)
-        if known
-        else None
-    )
+    known = {secret for secret in redactor.seen or () if len(secret) >= _LEAST_SEARCHED}
+    lowered = sorted({each.encode("utf-8", "replace").lower() for each in known})
+    pattern = re.compile(any_of(lowered)) if lowered else None
     database, folder = deps.db.path, deps.db.path.parent
     ours = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
     ours += [path for path in deps.payloads.folder.rglob("*") if path.is_file()]
@@ -278,13 +276,23 @@ def _proof(deps: Access, redactor: Redactor, progress: Progress) -> tuple[list[s
     return [named[path] for path in held if path in ours], [named[path] for path in held if path in others]
 
 
+def any_of(words: Sequence[bytes], shared: int = _BRANCHES) -> bytes:
+    """Pattern of any of these. It branches at their first bytes: one after another, thousands take 20 s for a megabyte."""
+    if not shared or len(words) == 1:
+        return b"|".join(map(re.escape, words))
+    rest: dict[bytes, list[bytes]] = {}
+    for each in words:
+        rest.setdefault(each[:1], []).append(each[1:])
+    return b"|".join(re.escape(first) + b"(?:" + any_of(ends, shared - 1) + b")" for first, ends in rest.items())
+
+
 def _holds(path: Path, pattern: re.Pattern[bytes] | None, redactor: Redactor) -> bool:
     """Is a secret in the bytes of a file, or in what it says once it is unpacked?"""
     if pattern is not None:
         tail = b""
         with path.open("rb") as file:
             while part := file.read(_PART_BYTES):
-                if pattern.search(tail + part):
+                if pattern.search((tail + part).lower()):
                     return True
                 tail = part[-_OVERLAP_BYTES:]
     if path.name.endswith((".sqlite3", ".db")):

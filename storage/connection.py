@@ -71,7 +71,7 @@ RETURNED_PAGES = 4000
 #: So many where many follow each other. The pauses in between, and how long a step is tried while others are in the way.
 _PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 0.005, 0.5, 30.0
 #: Pages given back in one step, at least and at most, and how long it may take: where many are free, finding one takes longer.
-_LEAST_PAGES, _MOST_PAGES, _STEP_S = 20, 500, 0.02
+_LEAST_PAGES, _MOST_PAGES, _STEP_S = 20, 500, 0.01
 _TABLES_AND_TRIGGERS = """
 SELECT count(*), group_concat(name || ' on ' || tbl_name, ', ') FILTER (WHERE type = 'trigger') FROM sqlite_master
 """

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from worlds.breaking import Host
 from worlds.home import Home
 from worlds.process import Chat, chat
@@ -24,6 +27,7 @@ from hermes_lcm.storage import files
 from hermes_lcm.storage.meta import Meta
 from hermes_lcm.text.redact import LOGGER, Redactor, keep_clean
 
+SOME_BYTES = st.lists(st.sampled_from([b"a", b"b", b"(", b"\n", b"\xe9"]), min_size=8, max_size=11).map(b"".join)
 SECRETS = ("hunter2secret", "k9f8e7d6c5b4", "ghp_0123456789abcdefghijABCDEFGHIJ012345")
 
 
@@ -315,6 +319,17 @@ def test_what_is_stored_loses_its_secrets(tmp_path: Path) -> None:
     assert [n for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new] == [7, 8, 60]
     assert not any(secret in answer.text + json.dumps(answer.data) for secret in KEPT)
     assert (answer.code, answer.data["messages"]) == (OK, 3)
+
+
+@given(st.lists(SOME_BYTES, min_size=1, max_size=8), st.lists(SOME_BYTES, max_size=4), st.data())
+def test_a_pattern_of_many_secrets_finds_what_each_of_them_finds(
+    secrets: list[bytes], others: list[bytes], data: st.DataObject
+) -> None:
+    """However their beginnings are alike."""
+    said = b"".join(data.draw(st.permutations([*others, *data.draw(st.lists(st.sampled_from(secrets), max_size=1))])))
+    found = re.search(redaction.any_of(sorted(set(secrets))), said)
+
+    assert (found is not None) == any(each in said for each in secrets)
 
 
 def test_it_claims_to_have_searched_what_it_searched(tmp_path: Path) -> None:
