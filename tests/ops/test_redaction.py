@@ -332,6 +332,18 @@ def test_a_pattern_of_many_secrets_finds_what_each_of_them_finds(
     assert (found is not None) == any(each in said for each in secrets)
 
 
+def test_a_digest_that_reads_like_a_secret_is_none(tmp_path: Path) -> None:
+    """Of a million messages one has such a digest; the file would never be called clean."""
+    home = Home(tmp_path / "home")
+    home.say("hello")
+    with home.runtime.db.transaction():
+        home.runtime.db.execute("UPDATE messages SET digest = ?", (b"\xf16\xb7PW=\xe2u\xaa\xfe,w\xc0",))
+    said = list(files.texts_of(home.path))
+
+    assert any("hello" in text for text in said)
+    assert not any("PW=" in text for text in said)
+
+
 def test_it_claims_to_have_searched_what_it_searched(tmp_path: Path) -> None:
     """Raw bytes are compared with the secrets that were taken out; where there were none, only texts were read."""
     home = Home(tmp_path / "home")
