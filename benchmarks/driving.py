@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,19 @@ class Agent:
     def runtime(self) -> Any:
         return self.engine.runtime
 
-    def begin(self, session_id: str) -> None:
-        """Begin or resume a session at the terminal, with a row in the host's database: its user may read all of them."""
+    @cached_property
+    def host(self) -> Any:
+        """The host's database of sessions."""
         from hermes_state import SessionDB  # the home is set by now
 
-        host = SessionDB(Path(os.environ["HERMES_HOME"]) / "state.db")
-        if host.get_session(session_id) is None:
-            host.create_session(session_id, "cli")
+        return SessionDB(Path(os.environ["HERMES_HOME"]) / "state.db")
+
+    def begin(self, session_id: str) -> None:
+        """Begin or resume a session at the terminal, with a row in the host's database: its user may read all of them."""
+        if self.host.get_session(session_id) is None:
+            self.host.create_session(session_id, "cli")
         self.session_id = session_id
-        self.engine.bind_session_state(session_db=host, session_id=session_id)
+        self.engine.bind_session_state(session_db=self.host, session_id=session_id)
         self.engine.on_session_start(session_id, platform="cli")
 
     def close(self) -> None:

@@ -75,7 +75,7 @@ class Standby:
         self._seen: object = None  # what the file looked like when it failed
         self._wait_s, self._not_before = _FIRST_WAIT_S, 0.0
         self._passes = (
-            False  # why the last look at a damaged file failed: a lock, say, which changes nothing that shows
+            False  # did the last look at a damaged file fail for a reason that ends by itself, such as a lock?
         )
         self._leaves_at = 0.0  # not before that: memory goes to a file
         self._copied: set[str] = set()

@@ -74,7 +74,7 @@ class Semantic:
         return self._encode is not None
 
     def wait(self, timeout_s: float = _LOADS_S, *, given_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the encoder is loaded. False: it is not, or whoever waited has given up and is to be told nothing."""
+        """Wait until the encoder is loaded; False where it is not. ``given_up``: asked after the wait; then nothing is told."""
         self._begin()
         if self._thread is not None:
             self._thread.join(timeout_s)

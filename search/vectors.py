@@ -342,9 +342,7 @@ class Vectors:
             return False
         known = {**dict.fromkeys(texts, b""), **dict(zip(said, map(packed, made), strict=True))}
         with self._db.transaction():
-            if (
-                not self._usable()
-            ):  # a repair has removed them meanwhile, or another encoder: the next turn begins again
+            if not self._usable():  # a repair removed the table, or it is another encoder's: the next turn begins again
                 return False
             if before == self._rewritten({row[1] for row in rows}):  # otherwise some may be of words that are gone
                 self._db.executemany(_WRITE, [(vector, store_id) for store_id, vector in known.items()])

@@ -677,7 +677,7 @@ def _count_gaps(new: sqlite3.Connection, last: dict[str, int], out: Salvage) -> 
 _UNREADABLE = (zlib.error, ValueError, KeyError, IndexError, TypeError, json.JSONDecodeError)
 _AT_ONCE = 100  # rows of one transaction
 #: Columns of bytes that are no text: of a million digests one reads like a secret.
-_NUMBERS = frozenset({"digest", "fingerprint", "sum", "vector"})
+_NO_TEXT: Final = frozenset({"digest", "fingerprint", "sum", "vector"})
 
 
 def rewrite_texts(db: Database, change: Callable[[str], str], progress: Progress = silent) -> int:
@@ -716,9 +716,9 @@ def texts_of(path: Path) -> Iterator[str]:
     with reading(path) as connection:
         for table in tables(connection):
             found = connection.execute(f'SELECT * FROM "{table}"')
-            numbers = {n for n, column in enumerate(found.description) if column[0] in _NUMBERS}
+            others = {n for n, column in enumerate(found.description) if column[0] in _NO_TEXT}
             for row in found:
-                said = (value for n, value in enumerate(row) if n not in numbers or isinstance(value, str))
+                said = (value for n, value in enumerate(row) if n not in others or isinstance(value, str))
                 yield from (text for value in said for text in _texts_in(value))
 
 
