@@ -232,10 +232,21 @@ def _watched(connection: sqlite3.Connection, progress: Progress) -> list[str]:
 
 
 def _unsound(connection: sqlite3.Connection) -> list[str]:
-    """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading; else odd numbers."""
+    """Faults of SQLite's quick check, one each: it puts all of a database's into one text, below a heading; else odd values."""
     rows = connection.execute("PRAGMA quick_check(20)")
     found = [line for (text,) in rows for line in text.splitlines() if not line.startswith("*** in database")]
-    return [*migrations.odd_numbers(connection.execute), *_odd_texts(connection)] if found == ["ok"] else found
+    if found != ["ok"]:
+        return found
+    return [*_odd_encoding(connection), *migrations.odd_numbers(connection.execute), *_odd_texts(connection)]
+
+
+def _odd_encoding(connection: sqlite3.Connection) -> list[str]:
+    """The encoding of a file of ours that somebody copied with SQL into one of UTF-16; its indexes cannot be checked."""
+    ((ours,), (encoding,)) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "encoding")
+    )
+    odd = ours == migrations.APPLICATION_ID and encoding != "UTF-8"
+    return [f"its texts are {encoding}; this plugin needs UTF-8"] if odd else []
 
 
 def _odd_texts(connection: sqlite3.Connection) -> list[str]:

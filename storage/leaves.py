@@ -26,6 +26,7 @@ _ROOT, _FREE, _BTREE = 1, 2, 5  # of the pointer map
 _INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _DEEPEST: Final = 30
 _MOST_BYTES: Final = 1 << 30
+_ENCODINGS: Final = {2: "utf-16-le", 3: "utf-16-be"}  # of the header; whatever else it says, we write UTF-8
 _NAMES: Final = re.compile(r"CREATE (?:TABLE|INDEX|UNIQUE|VIRTUAL)")
 
 
@@ -46,6 +47,9 @@ class Leaves:
         self._size = _page_size(data, log)
         self._logged = _logged(log, self._size)
         self._last = max([len(data) // self._size, *self._logged])
+        head = self._page(1)
+        said = int.from_bytes(head[56:60], "big") if head.startswith(_MAGIC) else 0
+        self._encoding = _ENCODINGS.get(said, "utf-8")
 
     # -- pages --------------------------------------------------------------------------------------
     def _page(self, number: int) -> bytes:
@@ -126,7 +130,7 @@ class Leaves:
             rowid, at = _varint(page, at)
         if not 0 < length < _MOST_BYTES:
             raise ValueError(length)
-        return rowid, _record(self._payload(page, at, length, kind))
+        return rowid, _record(self._payload(page, at, length, kind), self._encoding)
 
     def _payload(self, page: bytes, at: int, length: int, kind: int) -> bytes:
         """Payload of a record: the part in its page, and the part in overflow pages."""
@@ -163,7 +167,7 @@ def _varint(page: bytes, at: int) -> tuple[int, int]:
     return value - (1 << 64 if value >> 63 else 0), at + 9
 
 
-def _record(body: bytes) -> tuple[Value, ...]:
+def _record(body: bytes, encoding: str) -> tuple[Value, ...]:
     """The values of a record. Raises ValueError for what is none."""
     head, at = _varint(body, 0)
     if not at <= head <= len(body):
@@ -171,14 +175,14 @@ def _record(body: bytes) -> tuple[Value, ...]:
     data, values = head, list[Value]()
     while at < head:
         kind, at = _varint(body, at)
-        value, data = _value(body, data, kind)
+        value, data = _value(body, data, kind, encoding)
         values.append(value)
     if data != len(body):
         raise ValueError(data)
     return tuple(values)
 
 
-def _value(body: bytes, at: int, kind: int) -> tuple[Value, int]:
+def _value(body: bytes, at: int, kind: int, encoding: str) -> tuple[Value, int]:
     if kind in (0, 8, 9):
         return (None, 0, 1)[(0, 8, 9).index(kind)], at
     if kind == 7:
@@ -189,7 +193,7 @@ def _value(body: bytes, at: int, kind: int) -> tuple[Value, int]:
     raw = _exactly(body[at : at + length], length)
     if kind in _INTEGERS:
         return int.from_bytes(raw, "big", signed=True), at + length
-    return (raw.decode("utf-8", "replace") if kind % 2 else raw), at + length
+    return (raw.decode(encoding, "replace") if kind % 2 else raw), at + length
 
 
 # -- sizes and logs --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from worlds.home import Home
 from worlds.process import chat
 
 from hermes_lcm.command import answer
-from hermes_lcm.storage import leaves
+from hermes_lcm.storage import leaves, schema
 
 Damage = Callable[[bytearray, random.Random], None]
 SAID = chat().turns(160).rounds(40).says("done")
@@ -213,6 +214,43 @@ def test_a_conversation_that_lost_all_of_its_messages_is_named(source: Path, tmp
     told = answer("doctor deep", world.deps(None)).text
     assert f"missing: {len(SAID)} messages in 1 conversation" in told, told
     answer("doctor accept apply", world.deps(None))
+    assert "FAILED" not in answer("doctor deep", world.deps(None)).text
+    world.close()
+
+
+def in_utf16(path: Path, encoding: str) -> None:
+    """What somebody makes who copies the file with SQL into one of another encoding."""
+    new = path.with_name("new.db")
+    with closing(sqlite3.connect(path)) as old, closing(sqlite3.connect(new)) as copy:
+        old.execute("UPDATE sessions SET model = 'größe 漢字 🙂'")
+        copy.execute(f"PRAGMA encoding='{encoding}'")
+        for _, statement in schema.statements():
+            copy.execute(statement)
+        for table in schema.TABLES:
+            rows = old.execute(f"SELECT * FROM {table}").fetchall()
+            if rows:
+                copy.executemany(f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows)
+        schema.mark(copy)
+        copy.commit()
+    new.replace(path)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
+def test_a_file_whose_texts_are_utf_16_is_named_and_mended(encoding: str, source: Path, tmp_path: Path) -> None:
+    """A repair said that it built the indexes, and the doctor named the same fault after it: they cannot be compared there."""
+    world = Home(shutil.copytree(source, tmp_path / "home"))
+    in_utf16(world.path, encoding)
+
+    def rows() -> list[list[object]]:
+        with closing(sqlite3.connect(world.path)) as raw:
+            return [raw.execute(f"SELECT * FROM {name}").fetchall() for name in ("messages", "nodes", "sessions")]
+
+    before, told = rows(), answer("doctor", world.deps(None))
+    done = answer("doctor repair apply", world.deps(None))
+
+    assert f"its texts are {encoding}" in told.text
+    assert done.code == 0, done.text
+    assert rows() == before
     assert "FAILED" not in answer("doctor deep", world.deps(None)).text
     world.close()
 
