@@ -132,11 +132,11 @@ class Purging:
             left += [each for each in part if known.get(each[1]) != found[each]]
         if not asked.matching:
             return left, 0
-        forms, out, silent = proof.forms_of([asked.matching.casefold()]), list[Place](), 0
+        forms, out, silent = proof.forms_of([proof.folded(asked.matching)]), list[Place](), 0
         for place, message, is_empty in self._said(server, left):
             progress("reading messages of other hosts", len(out), len(left))
             silent += is_empty
-            said = content.encode(message)[0].casefold()
+            said = proof.folded(content.encode(message)[0])
             if any(form in said for form in forms):
                 out.append(place)
         return out, silent

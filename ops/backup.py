@@ -32,6 +32,7 @@ from ..storage.connection import Database
 from ..storage.files import Facts, Progress, silent
 from ..storage.foreign import of_host
 from ..storage.meta import Meta
+from ..storage.payloads import inflated, unpacked
 from ..storage.upgrade import BACKUPS
 from .render import size
 from .survey import unsound
@@ -215,6 +216,14 @@ def _abandoned(path: Path, now: float) -> bool:
     except OSError:
         pass
     return int(number[1]) != os.getpid() and now - _written_at(path) > _STALE_S
+
+
+def refuse_stand_ins(database: Path) -> None:
+    """Raise BadRequest where a file waits to be merged: what is taken out of the database would come back with it."""
+    if stand_ins := sorted(database.parent.glob(f"{database.stem}.standby-*")):
+        raise BadRequest(
+            f"{stand_ins[0].name} waits to be merged, and may bring messages back: run `/lcm doctor` first"
+        )
 
 
 def remove_half_made(database: Path) -> None:
@@ -426,7 +435,9 @@ def digest_of(path: Path) -> str | None:
 def _pack(target: Path, copy: Path, folder: Path, facts: Facts) -> None:
     """One archive of a copy and its payload files; first of all what it is."""
     about = json.dumps(asdict(facts)).encode("utf-8")
-    with tarfile.open(disk.private(target), "w") as archive:
+    with tarfile.open(
+        disk.private(target), "w", dereference=True
+    ) as archive:  # what a link stands for, not where it leads
         member = tarfile.TarInfo(_ABOUT)
         member.size = len(about)
         archive.addfile(member, io.BytesIO(about))
@@ -461,26 +472,57 @@ def _database_in(path: Path) -> Iterator[Path]:
 def _unpack_database(path: Path, copy: Path) -> None:
     try:
         with tarfile.open(path) as archive, disk.private(copy).open("wb") as out:
-            found = archive.extractfile(_COPY)
-            if found is not None:
-                shutil.copyfileobj(found, out)
-    except (tarfile.TarError, KeyError) as exc:
+            member = next((each for each in archive if each.name == _COPY), None)  # what is behind it may be cut off
+            found = archive.extractfile(member) if member is not None else None
+            if found is None:
+                raise StoreCorrupt(f"{path} is not a backup archive: it holds no database")
+            shutil.copyfileobj(found, out)
+    except tarfile.TarError as exc:
         raise StoreCorrupt(f"{path} is not a backup archive: {exc}") from exc
 
 
-def _unpack_files(archive: Path, folder: Path, wanted: Mapping[str, str]) -> None:
-    """Wanted payload files of an archive (digests by name) into the folder of the database, where they are gone or changed."""
-    with tarfile.open(archive) as packed:
-        for member in packed.getmembers():
-            name = member.name.removeprefix(_FILES)
-            inside = member.isfile() and name != member.name and ".." not in Path(name).parts
-            digest = wanted.get(name) if inside else None
-            if digest is None or digest_of(folder / name) == digest:
-                continue
-            data = packed.extractfile(member)
-            said = data.read() if data is not None else b""
-            if hashlib.sha256(said).hexdigest() == digest:
-                disk.write(folder / name, said, within=folder)
+def _packed_files(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Payload files of an archive, by name. Raises StoreCorrupt where it is cut off."""
+    try:
+        with tarfile.open(archive) as packed:
+            for member in packed:
+                name = member.name.removeprefix(_FILES)
+                outside = name == member.name or name.startswith("/") or ".." in Path(name).parts
+                data = packed.extractfile(member) if member.isfile() and not outside else None
+                if data is not None:
+                    yield name, data.read()
+    except tarfile.TarError as exc:
+        raise StoreCorrupt(f"{archive} is cut off or changed: {exc}") from exc
+
+
+def _unpack_files(archive: Path, folder: Path, wanted: dict[str, str]) -> None:
+    """Wanted payload files of an archive (digests by name) into the folder of the database; the rest is wanted still."""
+    for name, said in _packed_files(archive):
+        if wanted.get(name) != hashlib.sha256(said).hexdigest():
+            continue
+        try:
+            disk.write(folder / name, said, within=folder)
+        except OSError as exc:
+            raise StoreError(
+                f"{folder / name} of {archive.name}: {exc.strerror or exc}; the database was not changed"
+            ) from exc
+        del wanted[name]
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """All texts of a database, a payload file or an archive of both, unpacked; none of other files. Raises StoreError."""
+    if path.suffix == ".z":
+        yield unpacked(path)
+    elif path.suffix in (".db", ".sqlite3"):
+        yield from files.texts_of(path)
+    elif path.suffix == ".tar":
+        for _, said in _packed_files(path):
+            yield inflated(said)
+        try:
+            with _database_in(path) as copy:
+                yield from files.texts_of(copy)
+        except OSError as exc:
+            raise StoreError(f"{path}: {exc.strerror or exc}; it cannot be unpacked") from exc
 
 
 def _lacking(deps: Access, facts: Facts) -> dict[str, str]:
@@ -662,11 +704,13 @@ def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
         with _database_in(plan.source) as copy:
             files.copied(copy, disk.private(fresh), progress)
         files.upgraded(fresh, beside=(plan.source, database))
+        lacking = dict(plan.lacking)
         for archive in plan.archives:
-            _unpack_files(archive, deps.payloads.folder, plan.lacking)
+            with suppress(StoreCorrupt):  # of one that is cut off, what it still holds
+                _unpack_files(archive, deps.payloads.folder, lacking)
         files.exchange(deps.db, fresh, kept if database.exists() and database.stat().st_size else None)
     except OSError as exc:
         raise StoreError(f"{fresh}: {exc.strerror or exc}") from exc
     finally:
         files.discard(fresh)
-    return replace(plan, kept=kept if kept.exists() else None)
+    return replace(plan, kept=kept if kept.exists() else None, missing_payloads=tuple(lacking))

@@ -11,7 +11,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,12 +20,11 @@ from ..errors import BadRequest, StoreError
 from ..ingest.filters import clean_message, redacted
 from ..records import Flag, Message, Row, Stored
 from ..storage import files
-from ..storage.payloads import unpacked
 from ..storage.upgrade import BACKUPS
 from ..text import content
 from ..text.redact import Redactor
 from ..text.secret_kinds import CATALOGUE
-from . import render
+from . import backup, render
 from .answers import FOUND, OK, Answer, Verb, Words
 from .explain import readable
 from .survey import Survey
@@ -185,7 +183,10 @@ def _kinds(deps: Access, words: Words) -> list[str]:
 # -- taking it out -----------------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Applied:
-    """Number of messages and other texts that lost a secret; files that still hold one, and messages that could not be read."""
+    """Number of messages and other texts that lost a secret; files that still hold one.
+
+    ``unread``, ``closed``: messages and files that could not be read.
+    """
 
     messages: int = 0
     texts: int = 0
@@ -193,6 +194,7 @@ class Applied:
     holding: list[str] = field(default_factory=list)
     backups: list[str] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
 
 
 def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
@@ -200,6 +202,8 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
 
     Some rows a transaction, so that nobody waits. Killed, the same command goes on: what is clean stays as it is.
     """
+    backup.refuse_stand_ins(deps.db.path)
+    backup.remove_half_made(deps.db.path)
     redactor, out = _redactor(deps, names), Applied()
     redactor.seen = set()
     total, read = Survey(deps.db).total("messages", "store_id"), 0
@@ -217,7 +221,7 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
     with deps.db.secure():
         deps.db.renew(progress)
     out.secrets = len(redactor.seen)
-    out.holding, out.backups = _proof(deps, redactor, progress)
+    _prove(deps, redactor, out, progress)
     return out
 
 
@@ -256,8 +260,8 @@ def _without(
     return row.head, deps.filters.again(kept)
 
 
-def _proof(deps: Access, redactor: Redactor, progress: Progress) -> tuple[list[str], list[str]]:
-    """(files of ours, backups and exports) in whose bytes, or in what they unpack to, a secret still is."""
+def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -> None:
+    """Name the files of ours, and the backups and exports, in whose bytes, or in what they unpack to, a secret still is."""
     known = {secret for secret in redactor.seen or () if len(secret) >= _LEAST_SEARCHED}
     lowered = sorted({each.encode("utf-8", "replace").lower() for each in known})
     pattern = re.compile(any_of(lowered)) if lowered else None
@@ -267,13 +271,14 @@ def _proof(deps: Access, redactor: Redactor, progress: Progress) -> tuple[list[s
     others = [
         path for name in (BACKUPS, "lcm-exports") for path in sorted((folder / name).rglob("*")) if path.is_file()
     ]
-    held = []
     for n, path in enumerate((*ours, *others)):
         progress("searching files", n, len(ours) + len(others))
-        if path.exists() and _holds(path, pattern, redactor):
-            held.append(path)
-    named = {path: redactor.text(str(path)) for path in held}  # an export is named after its session
-    return [named[path] for path in held if path in ours], [named[path] for path in held if path in others]
+        named = redactor.text(str(path))  # an export is named after its session
+        try:
+            if path.exists() and _holds(path, pattern, redactor):
+                (out.backups if path in others else out.holding).append(named)
+        except StoreError:
+            out.closed.append(named)
 
 
 def any_of(words: Sequence[bytes], shared: int = _BRANCHES) -> bytes:
@@ -287,7 +292,7 @@ def any_of(words: Sequence[bytes], shared: int = _BRANCHES) -> bytes:
 
 
 def _holds(path: Path, pattern: re.Pattern[bytes] | None, redactor: Redactor) -> bool:
-    """Is a secret in the bytes of a file, or in what it says once it is unpacked?"""
+    """Is a secret in the bytes of a file, or in what it says once it is unpacked? Raises StoreError where it cannot be read."""
     if pattern is not None:
         tail = b""
         with path.open("rb") as file:
@@ -295,13 +300,8 @@ def _holds(path: Path, pattern: re.Pattern[bytes] | None, redactor: Redactor) ->
                 if pattern.search((tail + part).lower()):
                     return True
                 tail = part[-_OVERLAP_BYTES:]
-    if path.name.endswith((".sqlite3", ".db")):
-        with suppress(StoreError):
-            return any(redactor.text(text) != text for text in files.texts_of(path))
-    if path.suffix in (".jsonl", ".md", ".z"):
-        text = unpacked(path) if path.suffix == ".z" else path.read_text("utf-8", "replace")
-        return redactor.text(text) != text
-    return False
+    said = iter([path.read_text("utf-8", "replace")]) if path.suffix in (".jsonl", ".md") else backup.texts_of(path)
+    return any(redactor.text(text) != text for text in said)
 
 
 def _redact(deps: Access, words: Words) -> Answer:
@@ -331,12 +331,15 @@ def _redact(deps: Access, words: Words) -> Answer:
     lines += [
         f"a backup or export that still holds one; remove it when you need it no more: {path}" for path in done.backups
     ]
+    lines += [
+        f"cannot be read, so it may still hold one; remove it when you need it no more: {path}" for path in done.closed
+    ]
     lines.append("No backup was made: it would hold them. Hermes' own session database (state.db) was not touched.")
     data = {
         "messages": done.messages, "texts": done.texts, "secrets": done.secrets, "unread": sorted(set(done.unread)),
-        "still_in": done.holding, "backups_with_secrets": done.backups,
+        "still_in": done.holding, "backups_with_secrets": done.backups, "unreadable": done.closed,
     }  # fmt: skip
-    return Answer("\n".join(lines), data, FOUND if done.holding or done.unread else OK)
+    return Answer("\n".join(lines), data, FOUND if done.holding or done.unread or done.closed else OK)
 
 
 VERBS: Final = (

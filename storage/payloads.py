@@ -301,8 +301,15 @@ class Payloads:
 
 def unpacked(path: Path) -> str:
     """Text of a payload file, wherever it lies; "" of a damaged one."""
-    with suppress(OSError, zlib.error):
-        return _inflated(path, MOST_BYTES).decode("utf-8", "replace")
+    with suppress(OSError):
+        return inflated(path.read_bytes())
+    return ""
+
+
+def inflated(data: bytes) -> str:
+    """Text of the bytes of a payload file; "" of damaged ones."""
+    with suppress(zlib.error):
+        return zlib.decompressobj().decompress(data, MOST_BYTES + 1).decode("utf-8", "replace")
     return ""
 
 

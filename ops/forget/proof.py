@@ -12,6 +12,7 @@ import json
 import math
 import mmap
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -21,10 +22,10 @@ from typing import Final
 
 from ...errors import StoreError
 from ...records import Message, Row
-from ...storage import files
+from ...search.documents import HARMFUL
 from ...storage.files import Progress
-from ...storage.payloads import unpacked
 from ...storage.upgrade import BACKUPS
+from .. import backup
 
 #: Characters of a piece: of the longest lines of a text the beginning and the middle. A shorter text is looked for as a whole.
 _LEAST: Final = 16
@@ -36,6 +37,8 @@ _SLICE: Final = 48
 _WORK_BYTES: Final = 4_000_000_000
 _LEAST_PIECES: Final = 50
 _WORD: Final = re.compile(r"\w{4,}")
+_ESCAPE: Final = re.compile(r"\\+u")
+_ESCAPES: Final = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
 _CHUNK_BYTES: Final = 4_000_000
 
 
@@ -49,7 +52,8 @@ class Evidence:
 
     def note(self, row: Row | Message) -> None:
         """Take pieces of what a whole message says."""
-        said = [row.text, *(call.arguments for call in row.calls)]
+        whole = [row.text, *(call.arguments for call in row.calls)]
+        said = [part for text in whole for part in HARMFUL.split(text)]  # half a character is written in many ways
         lines = sorted((line.strip() for text in said for line in text.splitlines()), key=len, reverse=True)
         places = (
             (line, at) for line in lines[:_LINES] if len(line) >= _LEAST for at in (0, max(0, len(line) - _MOST) // 2)
@@ -169,14 +173,24 @@ def _searched(path: Path, pieces: Pieces, stored: Sequence[bytes]) -> Searched:
 
 
 def forms_of(texts: Iterable[str]) -> list[str]:
-    """Texts as they are, and as they stand inside JSON."""
-    return sorted({form for text in texts for form in (text, json.dumps(text, ensure_ascii=False)[1:-1])})
+    """Texts as they are, as they stand inside JSON (of ASCII, too), and inside JSON that is a text of JSON."""
+    forms = set(texts)
+    for _ in range(2):
+        forms |= {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (False, True)}
+    return sorted(forms)
+
+
+def folded(text: str) -> str:
+    """A text without case, its accents written in one way, and no character as an escape of JSON."""
+    plain = _ESCAPES.sub(lambda found: _characters(found[0]), text) if "\\u" in text else text
+    return unicodedata.normalize("NFC", plain.casefold())
+
+
+def _characters(escapes: str) -> str:
+    return bytes.fromhex(_ESCAPE.sub("", escapes)).decode("utf-16-be", "surrogatepass")
 
 
 def _unpacked(path: Path) -> Iterator[str]:
     """Texts of a file once it is unpacked."""
-    if path.suffix == ".z":
-        yield unpacked(path)
-    elif path.suffix in (".db", ".sqlite3"):
-        with suppress(StoreError):  # no database, or a damaged one: its bytes were searched
-            yield from files.texts_of(path)
+    with suppress(StoreError):  # no database, or a damaged one: its bytes were searched
+        yield from backup.texts_of(path)

@@ -154,7 +154,7 @@ def _chosen(deps: Access, asked: Selection, progress: Progress) -> list[int]:
     }  # fmt: skip
     found = [row[0] for row in deps.db.query(_SELECT, params)]
     if asked.matching:
-        found = list(_matching(deps, found, asked.matching.casefold(), progress))
+        found = list(_matching(deps, found, proof.folded(asked.matching), progress))
     copies = [row[0] for row in deps.db.query(_COPIES, {"ids": json.dumps(found)})]
     return sorted({*found, *copies}) if copies else found
 
@@ -167,11 +167,11 @@ def _matching(deps: Access, ids: Sequence[int], needle: str, progress: Progress)
     forms, done = proof.forms_of([needle]), 0
     lapsed = [row[0] for row in deps.db.query(_LAPSED, (json.dumps(ids),))]
     above = [row[0] for row in deps.db.query(_ABOVE, (json.dumps(lapsed),))] if lapsed else []
-    saying = [node.node_id for node in deps.dag.nodes(above) if any(form in node.text.casefold() for form in forms)]
+    saying = [node.node_id for node in deps.dag.nodes(above) if any(form in proof.folded(node.text) for form in forms)]
     yield from sorted(set(lapsed).intersection(deps.dag.messages_below(saying)))
     for part in parts(ids):
         for row in deps.store.legible(part)[0]:
-            said = content.encode(deps.payloads.whole(row).stored_json)[0].casefold()
+            said = proof.folded(content.encode(deps.payloads.whole(row).stored_json)[0])
             if any(form in said for form in forms):
                 yield row.store_id
         done += len(part)
@@ -228,10 +228,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
 
     Killed at any point, the same command goes on; status says meanwhile that it was not finished.
     """
-    if stand_ins := sorted(deps.db.path.parent.glob(f"{deps.db.path.stem}.standby-*")):
-        raise BadRequest(
-            f"{stand_ins[0].name} waits to be merged, and may bring messages back: run `/lcm doctor` first"
-        )
+    backup.refuse_stand_ins(deps.db.path)
     kept = _kept_files(deps)
     planned = plan(deps, asked, progress, others)
     done, evidence = Done(planned), proof.Evidence()

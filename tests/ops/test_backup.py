@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
+import json
 import os
 import random
 import re
@@ -11,9 +14,10 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tarfile
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -193,6 +197,89 @@ def test_payload_files_that_are_gone_come_out_of_an_older_archive(
     assert (folder / "b.json").read_text() == "as it was"
     assert done.missing_payloads == (("c.json",) if named == "latest" else ())
     assert f"payload files that are gone come out of {packed.path.name}" in done.notes
+
+
+@pytest.fixture
+def packed(world: Home, tmp_path: Path) -> Path:
+    """An archive of backups with two payload files, which are gone since, and a newer backup that names them."""
+    folder, deps = tmp_path / "lcm-payloads", world.deps()
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.json").write_text(name * 50_000)
+    made = backup.back_up(deps, with_files=True)
+    world.now += 60
+    backup.back_up(deps)
+    for name in ("a", "b"):
+        (folder / f"{name}.json").unlink()
+    return made.path
+
+
+@pytest.mark.parametrize("named", ["latest", "the archive"])
+def test_an_archive_that_is_cut_off_gives_what_it_holds(world: Home, packed: Path, named: str) -> None:
+    """The database goes back all the same; a file that does not come is named."""
+    data = packed.read_bytes()
+    packed.write_bytes(data[: data.index(b"b" * 1000) + 1000])
+    done = backup.restore(world.deps(), "latest" if named == "latest" else packed.name)
+
+    assert done.counts["messages"] == world.deps().store.count()
+    assert done.missing_payloads == ("b.json",)
+    assert (world.deps().payloads.folder / "a.json").read_text() == "a" * 50_000
+
+
+def test_a_payload_file_that_an_archive_holds_changed_is_named_as_missing(world: Home, packed: Path) -> None:
+    """It would be another one under the right name."""
+    packed.write_bytes(packed.read_bytes().replace(b"a" * 1000, b"A" * 1000, 1))
+    done = backup.restore(world.deps(), "latest")
+
+    assert done.missing_payloads == ("a.json",)
+    assert not (world.deps().payloads.folder / "a.json").exists()
+
+
+def test_an_archive_writes_nothing_outside_the_folder(world: Home, tmp_path: Path) -> None:
+    """Whatever the archive says that it holds, and the backup in it that it names."""
+    outside, deps, said = tmp_path / "outside.txt", world.deps(), b"harm"
+    made = backup.back_up(deps).path
+    with sqlite3.connect(made) as connection:
+        note = {"made_at": 1.0, "payloads": {str(outside): hashlib.sha256(said).hexdigest()}}
+        connection.execute("UPDATE meta SET value = ? WHERE key = ?", (json.dumps(note), files.NOTE))
+    connection.close()
+    facts = files.facts(made)
+    crafted = tmp_path / "crafted.tar"
+    with tarfile.open(crafted, "w") as archive:
+        for name, data in (
+            ("backup.json", json.dumps(asdict(facts)).encode()),
+            ("database.sqlite3", made.read_bytes()),
+            (f"payloads/{outside}", said),
+        ):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    done = backup.restore(deps, str(crafted))
+
+    assert done.missing_payloads == (str(outside),)
+    assert not outside.exists()
+
+
+def test_an_archive_holds_what_a_link_stands_for(world: Home, tmp_path: Path) -> None:
+    """A payload file may have been moved to another disk."""
+    folder, moved = tmp_path / "lcm-payloads", tmp_path / "moved.json"
+    folder.mkdir()
+    moved.write_text("large")
+    (folder / "a.json").symlink_to(moved)
+    made = backup.back_up(world.deps(), with_files=True)
+    (folder / "a.json").unlink()
+    moved.unlink()
+    backup.restore(world.deps(), made.path.name)
+
+    assert (folder / "a.json").read_text() == "large"
+
+
+def test_a_payload_file_that_cannot_be_written_is_named(world: Home, packed: Path) -> None:
+    """The database is not changed."""
+    deps = world.deps()
+    (deps.payloads.folder / "a.json").mkdir()
+    with pytest.raises(StoreError, match=r"a\.json of .*Is a directory; the database was not changed"):
+        backup.restore(deps, packed.name)
 
 
 @pytest.mark.parametrize(

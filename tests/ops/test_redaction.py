@@ -18,8 +18,8 @@ from worlds.process import Chat, chat
 
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
-from hermes_lcm.command import OK, REFUSED, run
-from hermes_lcm.ops import redaction
+from hermes_lcm.command import FOUND, OK, REFUSED, run
+from hermes_lcm.ops import backup, redaction
 from hermes_lcm.ops.redaction import ENCODED, preview
 from hermes_lcm.records import Flag, NewNode
 from hermes_lcm.runtime import PROCESS
@@ -426,3 +426,43 @@ def test_redact_shows_first_what_it_would_do(tmp_path: Path) -> None:
     assert "`hermes lcm redact apply`" in shown
     assert (refused.code, "at the terminal" in refused.text) == (REFUSED, True)
     assert home.path.read_bytes() == before
+
+
+def test_an_archive_of_backups_that_still_holds_a_secret_is_named(tmp_path: Path) -> None:
+    """In its database, or in a payload file; all of that is packed, so its bytes do not show it."""
+    home = Home(tmp_path / "home")
+    home.say("hello", f"the token is {SECRETS[2]} " + "and the same words come again " * 100)
+    home.runtime.store.packer.pack(newest=0, least_bytes=1)
+    in_database = backup.back_up(home.deps(), with_files=True).path
+    home.runtime.payloads.keep(f"in a file: {SECRETS[2]} " + "and the same words come again " * 100, "text", "")
+    home.now += 60
+    both = backup.back_up(home.deps(), with_files=True).path
+    answer = command.answer("redact apply", home.deps(trusted=True))
+
+    assert SECRETS[2].encode() not in in_database.read_bytes()
+    assert answer.data["backups_with_secrets"] == [str(in_database), str(both)]
+    assert not list(in_database.parent.glob(".*"))
+
+
+@pytest.mark.parametrize("end", [".sqlite3", ".tar"])
+def test_a_backup_that_cannot_be_read_is_named(tmp_path: Path, end: str) -> None:
+    """Nobody can say that it holds no secret."""
+    home = Home(tmp_path / "home")
+    home.say("hello", f"the token is {SECRETS[2]}")
+    made = backup.back_up(home.deps(), with_files=end == ".tar").path
+    made.write_bytes(b"damaged" * 1000)
+    answer = command.answer("redact apply", home.deps(trusted=True))
+
+    assert (answer.code, answer.data["unreadable"]) == (FOUND, [str(made)])
+    assert f"it may still hold one; remove it when you need it no more: {made}" in answer.text
+
+
+def test_a_redaction_waits_for_a_file_that_is_not_merged(tmp_path: Path) -> None:
+    """It would bring the secrets back."""
+    home = Home(tmp_path / "home")
+    home.say("hello", f"the token is {SECRETS[2]}")
+    home.path.with_name("lcm.standby-20260101-000000-1-99999.db").touch()
+    answer = command.answer("redact apply", home.deps(trusted=True))
+
+    assert answer.code == REFUSED
+    assert "waits to be merged" in answer.text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -506,3 +508,52 @@ def test_an_archive_in_a_summarys_place_is_no_longer_called_the_agents_words(wor
     assert "what a purge left" in after
     assert head in after
     assert SECRET not in after
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param("gehen wir über die Brücke", id="as it is"),
+        pytest.param("gehen wir u\u0308ber die Bru\u0308cke", id="accents apart"),
+        pytest.param("half \ud83d of it, über die Brücke", id="beside half a character"),
+        pytest.param(r'{"went": "\u00dcber die Br\u00fccke"}', id="escaped"),
+        pytest.param(json.dumps({"went": json.dumps("über die Brücke")}), id="escaped twice"),
+    ],
+)
+def test_a_text_to_match_is_found_however_it_is_written(tmp_path: Path, said: str) -> None:
+    """A person reads all of these as the same."""
+    home = Home(tmp_path / "home")
+    home.say("hello there", said)
+
+    assert ask(home, "purge matching 'über die Brücke'").data["messages"] == ["msg_2"]
+
+
+def test_a_text_with_quotes_is_found_in_json_that_is_a_text_of_json(tmp_path: Path) -> None:
+    """As arguments of a tool are."""
+    home = Home(tmp_path / "home")
+    home.say("hello there", json.dumps({"typed": 'echo "the second bridge"'}))
+
+    assert ask(home, """purge matching 'echo "the second bridge"'""").data["messages"] == ["msg_2"]
+
+
+def test_words_beside_half_a_character_are_looked_for(tmp_path: Path) -> None:
+    """Such a half is written in other ways in the index and in JSON."""
+    home = Home(tmp_path / "home")
+    home.say("hello there", "at the \ud83d second bridge", "really?", "yes: at the \ud83d second bridge")
+    answer = ask(home, "purge messages msg_2 apply")
+
+    assert answer.code == FOUND
+    assert answer.data["certificate"]["still_said_in"] == ["msg_4"]
+
+
+def test_an_archive_of_backups_is_unpacked_to_be_searched(tmp_path: Path) -> None:
+    """One that is older than the rows that say it here, as after an import of the host's sessions, is not erased."""
+    home = Home(tmp_path / "home")
+    home.say("hello there", "and the same words come again " * 100 + SECRET)
+    packed = backup.back_up(home.deps(), with_files=True).path
+    os.utime(packed, (1.0, 1.0))
+    home.runtime.store.packer.pack(newest=0, least_bytes=1)  # in other bytes than those in the archive
+    answer = ask(home, "purge messages msg_2 apply")
+
+    assert [each["holds"] > 0 for each in answer.data["certificate"]["files"] if each["path"] == str(packed)] == [True]
+    assert answer.code == FOUND
