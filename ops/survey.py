@@ -28,6 +28,8 @@ from ..text import content
 
 #: In ``meta``, and the name of a check: what of it an operator has accepted.
 ACCEPTED = "accepted:"
+#: In ``meta``: how many messages repairs could not read.
+NOT_READ = "not_read"
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
@@ -84,6 +86,8 @@ def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     gaps = survey.gaps() if "ingest_gaps" not in accepted else []
     broken = [f"{count} {name}" for name, count in survey.orphans().items() if count and "links" not in accepted]
     missing = [f"{count} messages of conversation {number} are missing" for number, count in gaps]
+    if "ingest_gaps" not in accepted and (unread := survey.unreadable_once()):
+        missing.append(f"a repair could not read {unread} messages")
     return found or (*seals.broken(db, progress=partial(progress, "comparing with seals")), *missing, *broken)
 
 
@@ -227,6 +231,14 @@ class Survey:
             "(SELECT conversation_id AS id, max(seq) AS last, count(*) AS rows FROM messages GROUP BY conversation_id) AS m "
             "LEFT JOIN conversations AS c ON c.conversation_id = m.id WHERE gone <> 0 ORDER BY gone DESC LIMIT 20"
         )
+
+    def unreadable_once(self) -> int:
+        """Messages that repairs could not read, but for those that came back under their address (a stand-in has them)."""
+        noted, removed = (Meta(self._db).value(key) for key in (NOT_READ, "removed:messages"))
+        if not isinstance(noted, int) or not isinstance(removed, int):
+            return 0
+        came_back = removed - (self.given("messages") - self._db.query("SELECT count(*) FROM messages")[0][0])
+        return max(0, noted - max(0, int(came_back)))
 
     def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
         """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first.

@@ -118,11 +118,16 @@ def _some(count: int, name: str) -> str:
 
 def gaps(deps: Access, _deep: bool) -> Finding:
     """Is every conversation complete from its first message on?"""
-    found = Survey(deps.db).gaps()
-    if not found:
+    survey = Survey(deps.db)
+    found, unread = survey.gaps(), survey.unreadable_once()
+    if not found and not unread:
         return ok("no message is missing")
+    missing = sum(count for _, count in found)
+    said = [f"missing: {counted(missing, 'message')} in {counted(len(found), 'conversation')}"] if found else []
+    if unread > missing:  # the newest of a conversation leave no gap
+        said.append(f"a repair could not read {counted(unread, 'message')}")
     return fail(
-        f"missing: {counted(sum(count for _, count in found), 'message')} in {counted(len(found), 'conversation')}",
+        "; ".join(said),
         meaning="another program removed rows, or a repair could not read them",
         remedy=f"what the host keeps of the session is taken in again when it goes on; {way_back(deps)}; or accept the loss: "
         "`/lcm doctor accept`",

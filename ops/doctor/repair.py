@@ -25,7 +25,7 @@ from ...storage.meta import COUNT_REMOVED, Meta
 from ...storage.schema import lacked
 from .. import backup
 from ..render import counted
-from ..survey import Survey, damages, readable
+from ..survey import NOT_READ, Survey, damages, readable
 from ..upkeep import reindex
 from .content import Guess, give_to_owners, guesses, index_damage, left_words
 from .file import QUICK_BYTES
@@ -104,6 +104,13 @@ _FILELESS = "DELETE FROM messages WHERE typeof(envelope) = 'blob' AND substr(env
 _COUNT_MESSAGES = """
 INSERT OR REPLACE INTO meta(key, value) SELECT 'lost:' || conversation_id,
        (SELECT count(*) FROM messages m WHERE m.conversation_id = c.conversation_id) FROM conversations c
+"""
+# Messages from the end of a conversation leave no gap in its numbers, but addresses without a row that no operator removed.
+_COUNT_UNREADABLE = f"""
+INSERT INTO meta(key, value) SELECT '{NOT_READ}', gone FROM (SELECT
+       coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0) - (SELECT count(*) FROM messages)
+       - coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'removed:messages'), 0) AS gone) WHERE gone > 0
+    ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + excluded.value
 """
 _SOME_ARE_LEFT = """
 DELETE FROM meta WHERE key LIKE 'lost:%' AND EXISTS
@@ -281,7 +288,7 @@ def _relinked(path: Path, saved: Salvage) -> list[str]:
         changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])
         if changed:
             notes.append(f"{changed} {what}")
-    files.rewrite(path, [(sql, ()) for sql in (*COUNT_REMOVED, _SOME_ARE_LEFT)])
+    files.rewrite(path, [(sql, ()) for sql in (_COUNT_UNREADABLE, *COUNT_REMOVED, _SOME_ARE_LEFT)])
     files.reseal(path)
     fresh = Database(path)
     gone = Meta(fresh).value("removed:messages")

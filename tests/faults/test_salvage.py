@@ -218,6 +218,24 @@ def test_a_conversation_that_lost_all_of_its_messages_is_named(source: Path, tmp
     world.close()
 
 
+def test_messages_that_were_cut_off_are_named_until_the_loss_is_accepted(source: Path, tmp_path: Path) -> None:
+    """Also by the plain doctor: the newest messages of a conversation leave no gap in its numbers."""
+    world = Home(shutil.copytree(source, tmp_path / "home"))
+    data = world.path.read_bytes()
+    world.path.write_bytes(data[: len(data) * 3 // 4])
+    answer("doctor repair apply", world.deps(None))
+    with closing(sqlite3.connect(world.path)) as raw:
+        gone = len(SAID) - raw.execute("SELECT count(*) FROM messages").fetchone()[0]
+
+    told = [answer(words, world.deps(None)).text for words in ("doctor", "doctor deep")]
+    accepted = answer("doctor accept apply", world.deps(None))
+    assert gone > 0
+    assert all(f"could not read {gone} messages" in each for each in told), told
+    assert accepted.code == 0, accepted.text
+    assert "FAILED" not in answer("doctor deep", world.deps(None)).text
+    world.close()
+
+
 def in_utf16(path: Path, encoding: str) -> None:
     """What somebody makes who copies the file with SQL into one of another encoding."""
     new = path.with_name("new.db")
