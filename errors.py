@@ -151,6 +151,11 @@ _WAYS_OUT = {
 _ANY_WAY_OUT = "see that the account that Hermes runs as may write this file and its folder, and that the disk has room"
 
 
+def is_of_a_disk(exc: OSError) -> bool:
+    """Did the system refuse a file, and not a connection?"""
+    return exc.errno in _WAYS_OUT
+
+
 def way_out(exc: BaseException) -> str:
     """The way out of an error: its own, that of the system's error behind it, or the doctor."""
     cause = exc.__cause__ if type(exc) is StoreError and "remedy" not in vars(exc) else exc

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import FleetError, LcmError, NotFound
+from ..errors import FleetError, LcmError, NotFound, StoreError
 from ..ops import backup
 from ..ops.retention import HOUR_S
 from ..storage import disk, files
@@ -62,8 +62,9 @@ def keep(member: Member, deps: Access, progress: Progress = silent) -> Copy:
     with _connected(member) as server:
         server.execute(_ADD, (name, name, key.hex(), "", 0))
     try:
-        copy = _made(member, deps, objects, key, name, progress)
-    except (LcmError, OSError):
+        with _of_files(backup.backup_folder(deps.db.path)):
+            copy = _made(member, deps, objects, key, name, progress)
+    except LcmError:
         with suppress(FleetError), _connected(member) as server:
             server.execute(_FORGET, (name,))
         raise
@@ -103,8 +104,15 @@ def fetch(member: Member, deps: Access, name: str = "", progress: Progress = sil
         raise NotFound(
             f"the fleet keeps no copy {name or 'of this host'}; there are: {', '.join(each.name for each in known) or 'none'}"
         )
+    backup.remove_half_made(deps.db.path)
     target = backup.backup_folder(deps.db.path) / found.name
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _of_files(target.parent):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _brought(deps, found, target, progress)
+    return target
+
+
+def _brought(deps: Access, found: Copy, target: Path, progress: Progress) -> None:
     with _beside(target) as sealed, _beside(target) as opened:
         progress("fetching", 0, 0)
         _store(deps).get_file(found.object, sealed)
@@ -112,7 +120,6 @@ def fetch(member: Member, deps: Access, name: str = "", progress: Progress = sil
             raise FleetError(f"the copy {found.name} is not what was stored", "fetch an older one by its name")
         disk.sync(opened)
         opened.replace(target)
-    return target
 
 
 def forget(member: Member, deps: Access) -> int:
@@ -153,6 +160,15 @@ def _store(deps: Access) -> Objects:
     if objects is None:
         raise FleetError("LCM_FLEET_OBJECTS names no object store", "docs/fleet.md says how to set one")
     return objects
+
+
+@contextmanager
+def _of_files(folder: Path) -> Iterator[None]:
+    """Refusals of the system as errors of ours, which the worker of the fleet outlives."""
+    try:
+        yield
+    except OSError as exc:
+        raise StoreError(f"{exc.filename or folder}: {exc.strerror or exc}") from exc
 
 
 @contextmanager

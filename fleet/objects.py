@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from ..errors import FleetError, FleetUnavailable
+from ..errors import FleetError, FleetUnavailable, StoreError, is_of_a_disk
 from .server import connection_string
 
 _URL: Final = (
@@ -81,7 +81,7 @@ class Objects:
 
     def put_file(self, name: str, path: Path) -> None:
         """Store a file as it is."""
-        with _translated():
+        with _translated(path):
             self._client.fput_object(**self._named(name), file_path=str(path))
 
     def get(self, name: str) -> bytes:
@@ -96,7 +96,7 @@ class Objects:
 
     def get_file(self, name: str, path: Path) -> None:
         """An object as a file."""
-        with _translated():
+        with _translated(path):
             self._client.fget_object(**self._named(name), file_path=str(path))
 
     def names(self, beginning: str) -> list[str]:
@@ -177,8 +177,8 @@ def cipher(key: bytes) -> Any:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """Errors of the client as ours. Only their kind and code are told: a request's text holds the key."""
+def _translated(path: Path | None = None) -> Iterator[None]:
+    """Errors of the client as ours. Only their kind and code are told: a request's text holds the key. ``path``: our file."""
     minio, http = import_module("minio.error"), import_module("urllib3.exceptions")
     try:
         yield
@@ -189,4 +189,6 @@ def _translated() -> Iterator[None]:
             ) from None
         raise FleetUnavailable(f"the fleet's object store refuses it: {exc.code}", _LOOK) from None
     except (minio.MinioException, http.HTTPError, OSError, ValueError) as exc:
+        if path is not None and isinstance(exc, OSError) and is_of_a_disk(exc):
+            raise StoreError(f"{path}: {exc.strerror}") from exc
         raise FleetUnavailable(f"the fleet's object store does not answer: {type(exc).__name__}", _LOOK) from None

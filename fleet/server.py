@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -231,12 +231,18 @@ def migrate(connection: Connection[tuple[Any, ...]]) -> tuple[int, int]:
 
 
 def add_host(
-    connection: Connection[tuple[Any, ...]], role: str, password: str, realm: str, patterns: tuple[str, ...]
+    connection: Connection[tuple[Any, ...]],
+    role: str,
+    password: str,
+    realm: str,
+    patterns: tuple[str, ...],
+    write_down: Callable[[], object] = lambda: None,
 ) -> None:
     """A login role for one host, and what it may see: its own realm, and these principals of the shared one.
 
-    ``patterns``: of LIKE. A role that is there gets the new password and these rights instead of its old ones; settings that it
-    has on the server go, and whoever is connected as it is sent away: any of them may be a thief's.
+    ``patterns``: of LIKE. ``write_down`` keeps the password; where it raises, the role is as it was. A role that is there gets
+    the new password and these rights instead of its old ones; settings that it has on the server go, and whoever is connected as
+    it is sent away: any of them may be a thief's.
     """
     from psycopg import sql
 
@@ -259,6 +265,7 @@ def add_host(
         connection.execute("DELETE FROM lcm.grants WHERE role = %s", (role,))
         rows = [(role, f"{PRIVATE}{role}", "%"), *((role, realm, pattern) for pattern in patterns)]
         connection.cursor().executemany("INSERT INTO lcm.grants VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", rows)
+        write_down()
     connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s AND pg_has_role(usesysid, 'USAGE')",
         (role,),

@@ -5,15 +5,16 @@ Verbs of the fleet: init, status, push, pull, verify.
 from __future__ import annotations
 
 import math
-import os
 import re
 import secrets
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import BadRequest
 from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
 from ..ops.render import counted, size, table
+from ..storage import disk
 from . import copies
 from .forget import obey
 from .member import Member, member_of
@@ -51,9 +52,9 @@ def _add(member: Member, connection: Any, name: str, realm: str, principals: lis
             )
     role, password = f"lcm_{name}", secrets.token_urlsafe(24)
     like = tuple(_like(each) for each in principals) if realm else ()
-    add_host(connection, role, password, realm or f"{PRIVATE}{role}", like)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(member.server.dsn_of(role, password) + "\n")
+    said = (member.server.dsn_of(role, password) + "\n").encode("utf-8")
+    write_down = partial(disk.write, path, said, within=path.parent)
+    add_host(connection, role, password, realm or f"{PRIVATE}{role}", like, write_down)
 
 
 def _like(pattern: str) -> str:

@@ -369,7 +369,8 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
         partial.replace(target)
         disk.sync(target.parent)
     except (StoreError, OSError) as exc:
-        raise _not_written(exc, target) from exc
+        said = _not_written(exc, target)
+        raise said from (exc.__cause__ if said is exc else exc)  # what the system said tells the way out
     finally:
         files.discard(partial, packed)
     missing = deps.payloads.survey().missing

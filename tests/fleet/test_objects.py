@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -16,6 +17,7 @@ import psycopg
 import pytest
 from worlds.fleet import Fleet, Host, Process, ask, eventually, purger
 from worlds.process import chat
+from worlds.refusing import Refusals
 
 from hermes_lcm.command import FOUND, OK, Answer
 from hermes_lcm.config import Secret
@@ -388,6 +390,22 @@ def test_who_reads_the_bucket_opens_no_copy(pair: tuple[Host, Host], place: str)
     assert b"aardvark" not in Objects(place).get(name)
     assert b.sql("SELECT * FROM lcm.backups") == []
     assert "keeps no copy" in ask(b, "fleet fetch").text
+
+
+def test_a_copy_for_which_there_is_no_room_is_no_fault_of_the_store(
+    pair: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer names the file and what to do about the disk."""
+    a, _ = pair
+    ask(a, "fleet keep")
+    refusals, number, refused = Refusals(monkeypatch), 1, ["one"]
+    while refused:
+        refusals.arm(number, errno.ENOSPC)
+        answer, refused = ask(a, "fleet fetch"), refusals.refused
+        refusals.arm(0)
+        assert answer.code == OK or "What to do: free disk space" in answer.text, (refused, answer.text)
+        number += 1
+    assert number > 5
 
 
 def test_a_copy_that_was_changed_is_refused(pair: tuple[Host, Host], place: str) -> None:
