@@ -282,6 +282,8 @@ def erase(path: Path) -> None:
             os.fsync(file.fileno())
     except FileNotFoundError:
         return
+    except OSError as exc:  # of a write or a flush the system does not say which file
+        raise OSError(exc.errno, exc.strerror, str(path)) from exc
     path.unlink()
 
 

@@ -148,7 +148,8 @@ def accept(
     deps: Access, *, apply: bool, progress: Progress = silent
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(losses that are accepted, or would be; failures that are none). Accepted losses are noted with their date."""
-    failed = [each for each in doctor(deps, deep=True, progress=progress)["checks"] if each["status"] == FAIL]
+    checks = doctor(deps, deep=True, progress=progress)["checks"]
+    failed = [each for each in checks if each["status"] == FAIL]
     losses = [each for each in failed if each["check"] in ACCEPTABLE]
     others = [each for each in failed if each not in losses]
     if any(each["check"] == "payload_files" for each in losses):
@@ -159,8 +160,9 @@ def accept(
             for each in losses:
                 known = accepted.get(each["check"], {})
                 Meta(deps.db).note(f"{ACCEPTED}{each['check']}", {**known, each["detail"]: deps.clock()})
-        if any(each["check"] == "seals" for each in losses):
-            files.reseal(deps.db.path)
+    # One that was accepted, and no more than that, belongs to a run that was stopped in between.
+    if apply and not others and any(each["check"] == "seals" and "altered" in each.get("data", {}) for each in checks):
+        files.reseal(deps.db.path)
     return losses, others
 
 

@@ -57,3 +57,15 @@ def test_a_disk_that_refuses_loses_and_doubles_nothing(
 
     assert refused
     healed(host, said, out, name)
+
+
+def test_a_file_that_cannot_be_erased_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A purge that was refused a flush said `Permission denied`, and not of what."""
+    path = tmp_path / "old"
+    path.write_bytes(b"secret")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "made to fail")))
+    with pytest.raises(OSError, match="made to fail") as refused:
+        disk.erase(path)
+
+    assert (refused.value.errno, refused.value.filename) == (errno.EIO, str(path))
+    assert path.exists()

@@ -16,11 +16,13 @@ from worlds.process import chat
 
 from hermes_lcm.command import answer
 from hermes_lcm.config import load
+from hermes_lcm.errors import StoreBusy
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.upkeep import SAMPLE_S
 from hermes_lcm.plugin import hooks
 from hermes_lcm.runtime import Process, Runtime
+from hermes_lcm.storage import files
 from hermes_lcm.text import blobs
 
 
@@ -234,6 +236,24 @@ def test_a_loss_can_be_accepted_and_is_healthy_then(name: str, tmp_path: Path) -
     assert (before["overall"], dry.code, done.code, after["counts"]["fail"]) == ("unhealthy", 1, 0, 0)
     assert (made.code, made.data["sound"]) == (0, True)
     assert doctor(world.deps(), deep=True)["overall"] == "unhealthy"
+
+
+def test_an_acceptance_that_was_stopped_in_between_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loss was noted, the seals were not made anew, and every backup was marked from then on."""
+    world = healthy(tmp_path)
+    world.close()
+    LOSSES["rows"](world)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "reseal", lambda _: (_ for _ in ()).throw(StoreBusy("somebody has it open")))
+        stopped = answer("doctor accept apply", world.deps())
+    again = answer("doctor accept apply", world.deps())
+    made = answer("backup", world.deps())
+    world.close()
+
+    assert (stopped.code, again.code) == (3, 0), again.text
+    assert made.data["sound"]
 
 
 @pytest.mark.parametrize("how", ["gone", "empty"])
