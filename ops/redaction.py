@@ -185,7 +185,7 @@ def _kinds(deps: Access, words: Words) -> list[str]:
 class Applied:
     """Number of messages and other texts that lost a secret; files that still hold one.
 
-    ``unread``, ``closed``: messages and files that could not be read.
+    ``unread``, ``closed``: messages and files that could not be read. ``said``: addresses of what says a secret as other words.
     """
 
     messages: int = 0
@@ -195,6 +195,7 @@ class Applied:
     backups: list[str] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
 
 
 def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
@@ -279,6 +280,18 @@ def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -
                 (out.backups if path in others else out.holding).append(named)
         except StoreError:
             out.closed.append(named)
+    if pattern is not None and out.holding:
+        out.said = list(_saying(deps, pattern))
+
+
+def _saying(deps: Access, pattern: re.Pattern[bytes]) -> Iterator[str]:
+    """Addresses of messages and summaries that say a secret where nothing shows that it is one."""
+    for rows in deps.store.row_batches(damaged=[]):
+        for row in rows:
+            if pattern.search(content.encode(row.stored_json)[0].encode().lower()):
+                yield f"msg_{row.store_id}"
+    for nodes in deps.dag.node_batches():
+        yield from (node.address for node in nodes if pattern.search(node.text.encode("utf-8", "replace").lower()))
 
 
 def any_of(words: Sequence[bytes], shared: int = _BRANCHES) -> bytes:
@@ -323,6 +336,10 @@ def _redact(deps: Access, words: Words) -> Answer:
     if done.unread:
         lines.append(f"not read, so not changed: {', '.join(f'msg_{n}' for n in sorted(set(done.unread))[:20])}")
     lines += [f"still in it: {path}" for path in done.holding]
+    if done.said:
+        lines.append(
+            f"said as other words, so not changed; `hermes lcm purge` removes such: {render.few(done.said, _ADDRESSES)}"
+        )
     if not done.holding:
         searched = "all that the database, its log and its payload files unpack to"
         if done.secrets:  # their bytes are known
@@ -338,6 +355,7 @@ def _redact(deps: Access, words: Words) -> Answer:
     data = {
         "messages": done.messages, "texts": done.texts, "secrets": done.secrets, "unread": sorted(set(done.unread)),
         "still_in": done.holding, "backups_with_secrets": done.backups, "unreadable": done.closed,
+        "said_in": done.said,
     }  # fmt: skip
     return Answer("\n".join(lines), data, FOUND if done.holding or done.unread or done.closed else OK)
 

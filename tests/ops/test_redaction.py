@@ -466,3 +466,14 @@ def test_a_redaction_waits_for_a_file_that_is_not_merged(tmp_path: Path) -> None
 
     assert answer.code == REFUSED
     assert "waits to be merged" in answer.text
+
+
+def test_who_says_a_secret_as_other_words_is_named(tmp_path: Path) -> None:
+    """Nothing shows there that it is one, so it stays; the file still holds it."""
+    home = Home(tmp_path / "home")
+    home.say(f"password={SECRETS[0]}", f"our cat is called {SECRETS[0].title()} by all")
+    answer = command.answer("redact apply", home.deps(trusted=True))
+
+    assert (answer.code, answer.data["said_in"]) == (FOUND, ["msg_2"])
+    assert answer.data["still_in"] == [str(home.path)]
+    assert "`hermes lcm purge` removes such: msg_2" in answer.text
