@@ -203,7 +203,7 @@ def hopeless(deps: Access) -> str:
     """Words about a damaged file in which no message can be read, "" for any other."""
     if files.holds_messages(deps.db.path):
         return ""
-    return f"No message can be read in it, so there is nothing to save: {backup.way_on(deps)}"
+    return f"No message in it can be read as a whole, so there is nothing to save: {backup.way_on(deps)}"
 
 
 def repair(deps: Access, progress: Progress = silent) -> Repaired:
@@ -261,7 +261,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
         saved = files.salvage(kept, fresh, readable, progress)
         if not saved.kept.get("messages"):
             files.discard(kept)
-            error = StoreCorrupt(f"no message of {path} can be read; it was left as it is")
+            error = StoreCorrupt(f"no message of {path} can be read as a whole; it was left as it is")
             error.remedy = backup.way_on(deps)
             raise error
         files.brought_home(fresh, path)

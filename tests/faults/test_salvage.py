@@ -236,6 +236,25 @@ def test_messages_that_were_cut_off_are_named_until_the_loss_is_accepted(source:
     world.close()
 
 
+def test_a_column_of_the_messages_that_is_gone_is_named_with_the_way_back(source: Path, tmp_path: Path) -> None:
+    """No repair makes it up: the file stays as it is, and a backup takes its place."""
+    world = Home(shutil.copytree(source, tmp_path / "home"))
+    answer("backup", world.deps(None))
+    world.close()
+    world.raw("ALTER TABLE messages DROP COLUMN chars")
+    told, dry, done = (answer(words, world.deps(None)) for words in ("doctor", "doctor repair", "doctor repair apply"))
+    with closing(sqlite3.connect(world.path)) as raw:
+        assert raw.execute("SELECT count(*) FROM messages").fetchone() == (len(SAID),)
+
+    assert "messages.chars" in told.text
+    assert "read as a whole" in dry.text
+    assert "restore lcm-" in dry.text
+    assert (done.code, "restore lcm-" in done.text) == (3, True), done.text
+    assert answer("restore latest apply", world.deps(None)).code == 0
+    assert "FAILED" not in answer("doctor deep", world.deps(None)).text
+    world.close()
+
+
 def in_utf16(path: Path, encoding: str) -> None:
     """What somebody makes who copies the file with SQL into one of another encoding."""
     new = path.with_name("new.db")
@@ -280,7 +299,7 @@ def test_a_file_in_which_nothing_can_be_read_is_not_offered_for_saving(tmp_path:
     path.chmod(0o644)
     world = Home(tmp_path)
 
-    assert "No message can be read in it" in answer("doctor repair", world.deps(None)).text
+    assert "No message in it can be read as a whole" in answer("doctor repair", world.deps(None)).text
     told = answer("doctor", world.deps(None)).text
     assert ("is LCM_DATABASE_PATH right?" in told, "chmod" in told) == (True, False), told
     world.close()
