@@ -740,7 +740,7 @@ class Runtime:
     def _ingest_list(self, session_id: str, messages: Any, source: str, thorough: bool, seen: Recognised) -> Transcript:
         self._note_past(session_id, messages)
         began = time.perf_counter()
-        with self.db.steady():  # what is read, and what is written then, is of one file
+        with self.db.first(), self.db.steady():  # what is read, and what is written then, is of one file
             if self.standby.settled != self.db.identity and not self.standby.looked:
                 raise Overtaken(f"{self.path} was exchanged just now")
             session = self.session(session_id)

@@ -3,7 +3,8 @@ Escalation ladder from one chunk of source to one summary, which no failure of a
 
 Owns the order of attempts: a detailed record, and once more, by the next route or as bullet points with what was wrong; then
 an extract that needs no model and is marked provisional. A source that overflows a model's window is split, never
-cut. Knows nothing of nodes or storage. ``summarise`` may run in several threads at once.
+cut. Knows nothing of nodes or storage. ``summarise`` may run in several threads at once; they ask models side by side,
+and read and judge texts one after the other.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ DAILY_LIMIT: Final = "daily token limit reached"
 _HOST_NAMES: Final = frozenset({"", "auto", "default", "host"})
 #: No attempt is started with less time than this left.
 _LEAST_S: Final = 1.0
+#: A thread that wants to read texts waits so long for another that does.
+_ALONE_S: Final = 1.0
 #: Below this, splitting a source that overflows is pointless: it is not the source that is too long.
 _LEAST_SPLIT_CHARS: Final = 1_200
 _MAX_PARTS: Final = 64
@@ -82,6 +85,7 @@ class _Run:
         self.attempts: list[dict[str, str]] = []
         self.parts = 0
         self.route = ""  # that is asked now
+        self.alone = False  # does no other thread read meanwhile?
         self.refused = 0  # routes that answered, and no answer of theirs passed
 
     def source(self, task: SummaryTask) -> Source:
@@ -132,6 +136,8 @@ class Ladder:
         self._count = count
         self._windows: dict[str, int] = {}  # route: characters of the smallest prompt that overflowed it
         self._lock = threading.Lock()
+        # The interpreter runs one thread at a time: each further one that reads a long text only makes a turn wait longer.
+        self._reading = threading.Lock()
 
     def routes(self, task: SummaryTask) -> tuple[str, ...]:
         """The models that are asked, in order; "" is the host's own."""
@@ -147,6 +153,23 @@ class Ladder:
         The extract is provisional; of records it is verified (``QUOTED``) when every model has answered and none passed.
         """
         run = _Run(Source(task), deadline, cancelled or (lambda: False), self.routes(task))
+        self._begin_reading(run)
+        try:
+            return self._summary(run)
+        finally:
+            self._end_reading(run)
+
+    def _begin_reading(self, run: _Run) -> None:
+        """Wait until no other thread reads a text; not for long: a huge one of another chat must not hold up a compaction."""
+        run.alone = self._reading.acquire(timeout=_ALONE_S)
+
+    def _end_reading(self, run: _Run) -> None:
+        if run.alone:
+            run.alone = False
+            self._reading.release()
+
+    def _summary(self, run: _Run) -> Summary:
+        task = run.whole.task
         try:
             for route in run.routes:
                 if run.refused >= _MOST_ANSWERS:
@@ -333,9 +356,7 @@ class Ladder:
             run.note(route, "", DAILY_LIMIT)
             raise _Stop
         try:
-            reply = self._model.complete(
-                prompt.messages, max_tokens=max_tokens, timeout_s=min(self._settings.timeout_s, left), route=route
-            )
+            reply = self._answer(prompt, run, route, max_tokens, min(self._settings.timeout_s, left))
         except SummaryTooLong:
             self._breaker.success(route)
             self._remember_window(route, len(prompt.text))
@@ -350,6 +371,14 @@ class Ladder:
                 guard.settle(reserved=reserved, spent=reserved - max_tokens + written)
         self._told(reserved - max_tokens, written)
         return reply
+
+    def _answer(self, prompt: Prompt, run: _Run, route: str, max_tokens: int, timeout_s: float) -> Reply:
+        """The model's answer; others read while it is waited for."""
+        self._end_reading(run)
+        try:
+            return self._model.complete(prompt.messages, max_tokens=max_tokens, timeout_s=timeout_s, route=route)
+        finally:
+            self._begin_reading(run)
 
     def _remember_window(self, route: str, chars: int) -> None:
         with self._lock:

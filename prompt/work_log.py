@@ -25,7 +25,8 @@ from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
 _RESULT_CHARS: Final = 20_000
-_REMEMBERED: Final = 1500  # texts whose reading is kept: most were there at the compaction before
+_VALUE_CHARS: Final = 8_000  # of a message in which values are looked for
+_REMEMBERED: Final = 4000  # heads of messages whose reading is kept: most were there at the compaction before
 _LINE: Final = (20, 220)  # characters of an error line
 _PATH_KEYS: Final = ("path", "file_path", "file", "filename", "filepath", "target_file")
 _OPERATIONS: Final = (
@@ -421,10 +422,13 @@ def values(rows: Sequence[Row]) -> list[Entry]:
     return [Entry(at, quoted(_around(sentence, *spans[at, sentence]), 260)) for at, sentence in kept]
 
 
-@lru_cache(maxsize=_REMEMBERED)
 def value_sentences(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
     """Sentences with values: (sentence, does it tell of a change, the values and where they stand)."""
-    head = text[:8000]
+    return _value_sentences(text[:_VALUE_CHARS])
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _value_sentences(head: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
     if not _MAY_NAME.search(head):
         return ()
     out = []
@@ -534,7 +538,7 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
     """
     out: dict[str, Rule] = {}
     for row in users:
-        for sentence in _rules_of(row.text):
+        for sentence in _rules_of(markers.typed(row.text)[:_READ_CHARS]):
             key = salience.normal(sentence)
             out.pop(key, None)
             who = speakers.get(row.store_id), label(sentence)
@@ -550,8 +554,7 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
-    said = own_words(markers.typed(text)[:_READ_CHARS])
-    return tuple(islice(filter(is_rule, salience.sentences(said)), _RULES_OF_A_MESSAGE))
+    return tuple(islice(filter(is_rule, salience.sentences(own_words(text))), _RULES_OF_A_MESSAGE))
 
 
 def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:

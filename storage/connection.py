@@ -14,7 +14,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from .disk import Identity, Translated, identity_of, is_memory, memory_uri, tran
 from .foreign import refuse_foreign
 from .long_reads import LongReads, OwnReader
 from .opened import Left, drop_index, has_lost_log, has_removed_index
+from .turns import Turns
 
 try:
     import fcntl
@@ -134,6 +135,8 @@ class Database:
         self._translated = Translated(self.path, moved=self._has_moved)
         self._translated_or_busy = Translated(self.path, self._saw_busy, moved=self._has_moved)
         self._write_lock = threading.RLock()
+        self._turns = Turns()
+        self._alone = 0  # the thread that has the write lock for more than a transaction
         self._read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
@@ -152,6 +155,7 @@ class Database:
         self._busy_until = 0.0
         self._pinned = threading.local()
         self._apart = threading.local()
+        self._first = threading.local()
         self._known = False  # was it ever open?
         #: Read the file as it is where the disk has no room for its side files; for processes that store nothing.
         self.reads_when_full = False
@@ -209,8 +213,17 @@ class Database:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """No other thread writes meanwhile, to any file in use."""
-        with self._write_lock:
+        with self._write_lock, self._by_itself():
             yield
+
+    @contextmanager
+    def _by_itself(self) -> Iterator[None]:
+        """This thread has the write lock, and waits for no turn of others, who wait for the lock."""
+        before, self._alone = self._alone, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._alone = before
 
     def hold(self, seconds: float) -> bool:
         """Keep every other thread out until ``let_go``; False: one was not done in time, and nothing is held."""
@@ -363,7 +376,8 @@ class Database:
             self._left.forget()
         if self._on_open is not None:
             try:
-                self._on_open(self)
+                with self._by_itself():
+                    self._on_open(self)
             except BaseException:
                 self.close()
                 raise
@@ -537,7 +551,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing, on the disk when it is over. Nested use joins the outer one. Never hold one over a model call."""
-        with self._write_lock:
+        with self._turn(), self._write_lock:
             if self._depth:
                 with self._nested():
                     yield
@@ -566,17 +580,39 @@ class Database:
                 with self._translated:
                     self._sealed().flush()
                     connection.execute("COMMIT")
-                if self._opened != self._identity():
-                    raise Overtaken(f"{self.file} or its log was removed while this was written; it is written again")
-                log, number = self._log, self._log.wrote()
+                log, number, opened = self._log, self._log.wrote(), self._opened
             except BaseException:
                 self._rollback(connection)
                 raise
             finally:
                 self._depth = self._owner = 0
-        if not is_memory(self.file):
-            with self._translated:  # others write meanwhile
+        if not is_memory(self.file):  # others write meanwhile
+            self._still_there(opened)
+            with self._translated:
                 log.wait(number)
+
+    def _turn(self) -> AbstractContextManager[None]:
+        """A turn of this thread among those that write; none where it has the write lock already."""
+        if threading.get_ident() in (self._owner, self._alone):
+            return nullcontext()
+        return self._turns.turn(first=getattr(self._first, "on", False))
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """Transactions of this thread in the block go before those of others that wait: what it stores is waited for."""
+        before, self._first.on = getattr(self._first, "on", False), True
+        try:
+            yield
+        finally:
+            self._first.on = before
+
+    def _still_there(self, opened: Identity | None) -> None:
+        """Raises Overtaken where the file that was written, or its log, has lost its name."""
+        if opened != self._identity():
+            with self._write_lock:
+                self.rollbacks += 1
+                self._tables = None
+            raise Overtaken(f"{self.file} or its log was removed while this was written; it is written again")
 
     @contextmanager
     def part(self) -> Iterator[None]:
@@ -636,7 +672,7 @@ class Database:
     @contextmanager
     def unreferenced(self) -> Iterator[None]:
         """A transaction that does not enforce references: for copies of rows whose neighbours may be unreadable."""
-        with self._write_lock:
+        with self._write_lock, self._by_itself():
             with self._translated:
                 connection = self._connected()
                 connection.execute("PRAGMA foreign_keys=OFF")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from ..records import SourceLine
@@ -43,6 +43,7 @@ MAX_CHARS: Final = 4_000_000
 #: A tool result up to this size counts whole; of a longer one, what its telling lines say and others took up.
 SMALL_RESULT_CHARS: Final = 600
 _MAX_ITEM_CHARS: Final = 160
+_REMEMBERED: Final = 8192  # words whose reading is kept, about 3 MB
 _MAX_TELLING_LINES: Final = 40
 _MAX_SENTENCE_CHARS: Final = 400
 
@@ -289,21 +290,31 @@ def _pieces(word: str) -> Iterator[str]:
 def terms(text: str) -> dict[str, Item]:
     """Paths, URLs, identifiers, numbers, hashes, dates and error codes of ``text`` by key, in order of appearance."""
     out: dict[str, Item] = {}
-    seen: set[str] = set()
     for token in dict.fromkeys(bounded(text).split()):
         if token.isalpha() and token.isascii() and (token.islower() or token.istitle()):
             continue
-        for word in _WORD.findall(token):
-            if word in seen:
-                continue
-            seen.add(word)
-            if "://" in word and (url := _url(word)):
-                _put(out, URL, url[:_MAX_ITEM_CHARS])
-                continue
-            for piece in _pieces(word):
-                if kind := kind_of(piece):
-                    _put(out, kind, piece)
+        for item in _known_terms(token) if len(token) <= _MAX_ITEM_CHARS else _terms_of(token):
+            out.setdefault(item.key, item)
     return out
+
+
+def _terms_of(token: str) -> Iterator[Item]:
+    """Terms of a text without blanks."""
+    out: dict[str, Item] = {}
+    for word in dict.fromkeys(_WORD.findall(token)):
+        if "://" in word and (url := _url(word)):
+            _put(out, URL, url[:_MAX_ITEM_CHARS])
+            continue
+        for piece in _pieces(word):
+            if kind := kind_of(piece):
+                _put(out, kind, piece)
+    return iter(out.values())
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _known_terms(token: str) -> tuple[Item, ...]:
+    """Terms of a short text without blanks: a conversation says the same names again and again."""
+    return tuple(_terms_of(token))
 
 
 def _put(out: dict[str, Item], kind: str, text: str) -> None:

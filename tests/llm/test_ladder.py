@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from worlds import linear
 
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
-from hermes_lcm.llm import prompts
+from hermes_lcm.llm import prompts, verify
 from hermes_lcm.llm.breaker import Breaker, SpendGuard
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.llm.ladder import Ladder, LadderSettings, split
@@ -627,3 +628,57 @@ def test_tokens_of_a_day_end_in_extracts():
     assert 1 <= len(model.asked) < 4
     assert made[-1].quality == "provisional"
     assert "daily token limit" in made[-1].checks
+
+
+def test_texts_are_read_one_after_the_other_and_models_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch):
+    """Each further thread that reads a long text makes every turn of every chat wait; one that waits for a model does not."""
+    at_once, most = [0], [0]
+    asked = threading.Barrier(4, timeout=60)
+    check = verify.check
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        at_once[0] += 1
+        most[0] = max(most[0], at_once[0])
+        time.sleep(0.01)
+        try:
+            return check(*args, **kwargs)
+        finally:
+            at_once[0] -= 1
+
+    def answer(prompt: str) -> Reply:
+        asked.wait()  # all four at once, or it breaks
+        return Reply(honest(prompt), model="scripted")
+
+    monkeypatch.setattr(verify, "check", watched)
+    shared, done = ladder(Scripted([answer])), list[Summary]()
+    threads = [
+        threading.Thread(target=lambda: done.append(shared.summarise(task(), deadline=LATER)), daemon=True)
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert [each.quality for each in done] == ["verified"] * 4
+    assert most[0] == 1
+
+
+def test_a_huge_text_of_another_chat_holds_up_nobody_for_long(monkeypatch: pytest.MonkeyPatch):
+    """Whoever waits in vain for another one's reading reads beside it."""
+    monkeypatch.setattr("hermes_lcm.llm.ladder._ALONE_S", 0.01)
+    shared, inside, over = ladder(Scripted()), threading.Event(), threading.Event()
+    check = verify.check
+
+    def slow(*args: Any, **kwargs: Any) -> Any:
+        if not inside.is_set():
+            inside.set()
+            assert over.wait(60)
+        return check(*args, **kwargs)
+
+    monkeypatch.setattr(verify, "check", slow)
+    huge = threading.Thread(target=lambda: shared.summarise(task(), deadline=LATER), daemon=True)
+    huge.start()
+    assert inside.wait(60)
+    assert shared.summarise(task(), deadline=LATER).quality == "verified"
+    over.set()
+    huge.join(60)
