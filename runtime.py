@@ -642,7 +642,7 @@ class Runtime:
     def delegated(self, engine: LiveEngine, session_id: str, seen: StoredList) -> str:
         """Addresses of the records of the sub-agents whose result the newest message is; "" for any other message."""
         session, newest = self.find_session(session_id), seen.transcript.entries[-1:]
-        if session is None or not newest or not newest[0].ids:
+        if session is None or not newest or not newest[0].ids or not beside.may_report(seen.messages[-1]):
             return ""
         access = self.access(session, rights_of(engine, session, session_id))
         return "".join(beside.note(access, row) for row in access.rows(newest[0].ids[-1:]))

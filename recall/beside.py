@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from ..prompt import work_log
 from ..records import Flag, Row, ToolCall
 from ..store import Segment
-from ..text import statements
+from ..text import content, statements
 from .access import Access
 from .lines import records_of
 from .paging import Answer
@@ -94,6 +94,12 @@ def of_result(caller: Access, row: Row) -> list[Answer]:
             "read": {"tool": "lcm_expand", **address},
         }
     return list(newest.values())
+
+
+def may_report(message: Mapping[str, Any]) -> bool:
+    """May a message of the host be the result of a sub-agent? Ordinary words of the user are not."""
+    said = content.text_of(message.get("content"))
+    return message.get("role") != "user" or any(head in said for head in _REPORTS)
 
 
 def note(caller: Access, row: Row) -> str:

@@ -158,9 +158,9 @@ def is_rule(sentence: str) -> bool:
     said = _QUOTED.sub(" ", sentence)
     if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
         return False
-    if salience.is_question(sentence) or not salience.is_prose(sentence):
-        return False
     if not salience.is_standing(said) and not _ORDERS.search(said):  # nearly all: what follows is dear
+        return False
+    if salience.is_question(sentence) or not salience.is_prose(sentence):
         return False
     return _I_SAY.search(said) is not None or not (_NO_RULE.search(said) or _TOLD.search(said))
 
