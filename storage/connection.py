@@ -951,18 +951,18 @@ class Database:
         return beside
 
     def _fold_log(self, above: int) -> None:
-        if not self._fold_beside(above):
-            return
-        # Only what came meanwhile is left to do, while nobody may write.
-        with self._hurried() as connection:
+        if not self._fold_beside(above) or self._turns.taken:
+            return  # while others write, the log begins anew by itself as soon as nobody reads the rest
+        # Only what came meanwhile is left to do, while nobody may write: readers are not waited for.
+        with self._hurried(wait_ms=0) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @contextmanager
-    def _hurried(self) -> Iterator[sqlite3.Connection]:
-        """The writer's connection, for statements that wait for no other process."""
+    def _hurried(self, wait_ms: int = BUSY_AGAIN_MS) -> Iterator[sqlite3.Connection]:
+        """The writer's connection, for statements that hardly wait for other connections."""
         with self._write_lock, self._translated:
             connection = self._connected()
-            connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
+            connection.execute(f"PRAGMA busy_timeout={wait_ms}")
             try:
                 yield connection
             finally:

@@ -22,7 +22,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._taken = False
+        self.taken = False  # does anybody write?
         self._waiting: tuple[deque[threading.Lock], deque[threading.Lock]] = deque(), deque()  # messages, others
 
     @contextmanager
@@ -40,8 +40,8 @@ class Turns:
     def _asked(self, first: bool) -> threading.Lock | None:
         """A lock that is released when this thread is called; None where nobody else has the turn."""
         with self._lock:
-            if not self._taken:
-                self._taken = True
+            if not self.taken:
+                self.taken = True
                 return None
             mine = threading.Lock()
             mine.acquire()
@@ -58,4 +58,4 @@ class Turns:
                 if queue:
                     queue.popleft().release()
                     return
-            self._taken = False
+            self.taken = False

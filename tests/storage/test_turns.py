@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -111,10 +112,29 @@ def test_who_has_the_write_lock_waits_for_no_turn(tmp_path: Path) -> None:
     with db.alone():
         thread = threading.Thread(target=lambda: db.transaction().__enter__(), daemon=True)
         thread.start()
-        _until(lambda: db._turns._taken)
+        _until(lambda: db._turns.taken)
         before = time.monotonic()
         with db.transaction():
             took = time.monotonic() - before
         with db.unreferenced():
             pass
     assert took < turns.CALLED_S
+
+
+def test_a_reader_holds_up_nobody_while_the_log_is_folded(tmp_path: Path) -> None:
+    """To begin the log anew means to wait for readers, with the write lock: beside thirty chats there is always one."""
+    db = Database(tmp_path / "lcm.db")
+    with db.transaction():
+        db.execute("INSERT INTO meta(key, value) VALUES ('a', hex(randomblob(300000)))")
+    other = sqlite3.connect(tmp_path / "lcm.db")
+    other.execute("BEGIN")
+    other.execute("SELECT count(*) FROM meta").fetchall()
+    with db.transaction():
+        db.execute("INSERT INTO meta(key, value) VALUES ('b', hex(randomblob(300000)))")
+    waits = list[str]()
+    assert db._writer is not None
+    db._writer.set_trace_callback(waits.append)
+    db.optimise(log_bytes=0)
+    other.close()
+    assert "PRAGMA busy_timeout=0" in waits[: waits.index("PRAGMA wal_checkpoint(TRUNCATE)")]
+    db.close()
