@@ -89,6 +89,7 @@ class _Merge:
         self._ledger = Ledger(deps.db)
         self._ids = _Ids()
         self._before: dict[int, tuple[int, ...]] = {}  # roots of prompts that a list there began with, by their record
+        self._below: dict[tuple[int, ...], set[int]] = {}  # the messages under such roots
         self._copies: dict[int, dict[int, int]] = {}  # by conversation: what it inherits there and has itself here
         self._records: set[int] = set()  # here, of prompts that only the other store knew
         self.out = Merged()
@@ -456,6 +457,7 @@ class _Merge:
             return True
         if home is None or not sources or (node.depth and len(sources) < len(there)):
             return False
+        sources = self._without_before(node, sources)
         name = node.fingerprint if list(sources) == there else fingerprint(node.depth, sources)
         with self._deps.db.transaction():  # another process may have fetched it meanwhile, perhaps as a purge left it
             if self._is_here(node, home, sources):
@@ -468,6 +470,15 @@ class _Merge:
         self.out.nodes += not before
         self._ids.nodes[node.node_id] = made.node_id
         return True
+
+    def _without_before(self, node: Node, sources: tuple[int, ...]) -> tuple[int, ...]:
+        """What a summary covers, but for what the prompts before it cover, whose records were kept there as text; all of it
+        where nothing else is left."""
+        roots = self._roots_before(node.conversation_id, Cut(pos=node.last_pos))
+        if roots not in self._below:
+            self._below[roots] = {*self._deps.dag.messages_below(roots)}
+        below = self._below[roots] if node.depth == 0 else {*self._deps.dag.nodes_below(roots)}
+        return tuple(n for n in sources if n not in below) or sources
 
     def _is_here(self, node: Node, home: int | None, sources: Sequence[int]) -> bool:
         """Is a summary here under its number? What a purge left of it is the same one."""
@@ -529,11 +540,8 @@ class _Merge:
         nodes, messages = self._ids.nodes, self._shown_as(prompt.conversation_id)
         if any(n not in nodes for n in prompt.roots):
             return None
-        ends = {c: end or Cut() for c, end in self._other.sessions.ancestry(prompt.conversation_id)}
-        records = self._other.store.heads_of([*self._before])
-        seen = [n for n, row in records.items() if (end := ends.get(row.conversation_id)) and row.pos <= end.pos]
-        before = dict.fromkeys(root for n in sorted(seen) for root in self._before[n])
-        roots = (*before, *(nodes[n] for n in prompt.roots))
+        before = self._roots_before(prompt.conversation_id, Cut())
+        roots = tuple(dict.fromkeys((*before, *(nodes[n] for n in prompt.roots))))
         tail = tuple(messages[n] for n in prompt.tail_ids if n in messages)  # a context message of ours is none
         homes = {conversation for conversation, _ in self._deps.sessions.ancestry(home)}
         shown = [row for row in self._deps.store.heads_of(tail).values() if row.conversation_id in homes]
@@ -543,6 +551,15 @@ class _Merge:
             last_seq=max((here for there, here in numbers if there <= prompt.last_seq), default=0),
             last_pos=max([*(row.pos for row in shown), *(node.last_pos for node in below)], default=0.0),
         )  # fmt: skip
+
+    def _roots_before(self, conversation: int, until: Cut) -> tuple[int, ...]:
+        """Roots of the prompts whose records a conversation there shows as text, ``until`` some row of it."""
+        if not self._before:
+            return ()
+        ends = {c: end or until for c, end in self._other.sessions.ancestry(conversation)}
+        records = self._other.store.heads_of([*self._before])
+        seen = [n for n, row in records.items() if (end := ends.get(row.conversation_id)) and row.pos <= end.pos]
+        return tuple(dict.fromkeys(root for n in sorted(seen) for root in self._before[n]))
 
 
 def _at_once(heads: Iterable[Stored]) -> dict[tuple[bytes, float], list[int]]:

@@ -196,13 +196,18 @@ class Standby:
                 standby.remove(file)
             raise
 
+    def _sources(self) -> list[Path]:
+        """Files that cannot be used: a stand-in that failed knows more of a session than the database behind it."""
+        return [*dict.fromkeys((self._source, self._db.path))]
+
     def copy(self, session_id: str) -> None:
         """Bring the conversation of a session over from the file that cannot be used, as far as it can be read; once."""
         if session_id in self._copied:
             return
         with self._lock:
             self._copied.add(session_id)
-            found = standby.copy_session(self._db, self._source, session_id)
+            tried = (standby.copy_session(self._db, each, session_id) for each in self._sources())
+            found = next(filter(None, tried), None)
             if found is None:
                 return
             deps = self._deps()
@@ -218,7 +223,8 @@ class Standby:
             return self._left
         rest = self._rest
         if rest is None:
-            rest = self._rest = standby.sessions(self._db, self._source)[::-1]
+            names = (name for each in self._sources() for name in standby.sessions(self._db, each))
+            rest = self._rest = [*dict.fromkeys(names)][::-1]
         end = time.monotonic() + seconds
         while rest and time.monotonic() < end:  # another stand-in that is begun meanwhile has a list of its own
             self.copy(rest.pop())
@@ -415,7 +421,7 @@ class Standby:
         with self._db.alone():
             try:
                 held.open()
-                self._begin(stand_in(self._db.path, time.time()), self._db.path)
+                self._begin(stand_in(self._db.path, time.time()), self._source)
                 self._merged(memory)
             except _NOT_MERGED as exc:
                 logger.warning("memory stands in still: %s", exc)

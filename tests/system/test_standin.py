@@ -588,6 +588,45 @@ def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outag
     assert outage.host.gaps(outage.live) == (0, 0)
 
 
+def test_a_stand_in_that_fails_too_is_what_the_next_one_goes_on_from(outage: Outage) -> None:
+    """It knows more than the database: the list begins with a prompt of the first one."""
+    mend = locked(outage.db)
+    outage.turns(30, first=100)
+    (first,) = outage.standbys()
+    mend_first = locked(first)
+    outage.turns(30, first=200)
+    assert len(outage.standbys()) == 2
+    assert outage.host.topics() == {"stand-in"}
+    mend_first()
+    mend()
+    outage.host.runtime.standby._not_before = 0.0
+    outage.turns(1, first=300)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.gaps(outage.live) == (0, 0)
+
+
+def test_a_stand_in_that_went_on_without_the_one_before_covers_nothing_twice(outage: Outage) -> None:
+    """What it copied of the database and summarised anew lies under summaries of the first one, too."""
+    mend = locked(outage.db)
+    outage.turns(30, first=100)
+    outage.host.close()
+    (first,) = outage.standbys()
+    hidden = first.rename(outage.home / "hidden")
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(30, first=200)
+    outage.host.close()
+    hidden.rename(first)
+    mend()
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(1, first=300)
+
+    assert outage.standbys() == []
+    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    assert outage.host.gaps(outage.live) == (0, 0)
+
+
 def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(outage: Outage) -> None:
     """It holds a record that once was unknown and the prompt of it, so it waits for nothing, however late its name is."""
     mend = no_header(outage.db)
