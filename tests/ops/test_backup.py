@@ -108,6 +108,21 @@ def test_two_in_the_same_second_are_two(world: Home) -> None:
     assert len(names) == 3
 
 
+def test_two_at_once_in_one_process_are_two(world: Home) -> None:
+    """The second begins while the first is being checked, in the same second; neither takes the other's file."""
+    first, others = iter([True]), list[backup.Made]()
+
+    def progress(what: str, _done: int, _total: int) -> None:
+        if what == "checking" and next(first, False):
+            others.append(backup.back_up(world.deps()))
+
+    made = [backup.back_up(world.deps(), progress), *others]
+
+    assert {each.path.name for each in made} == {"lcm-20231114-221320.sqlite3", "lcm-20231114-221320-2.sqlite3"}
+    assert [files.faults(each.path) for each in made] == [(), ()]
+    assert sorted(each.name for each in made[0].path.parent.iterdir()) == sorted(each.path.name for each in made)
+
+
 def test_a_damaged_database_makes_no_backup(tmp_path: Path) -> None:
     """A copy that is not sound would push out one that is."""
     world = corrupt(tmp_path)
