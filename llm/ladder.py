@@ -160,8 +160,9 @@ class Ladder:
             self._end_reading(run)
 
     def _begin_reading(self, run: _Run) -> None:
-        """Wait until no other thread reads a text; not for long: a huge one of another chat must not hold up a compaction."""
-        run.alone = self._reading.acquire(timeout=_ALONE_S)
+        """Wait until no other thread reads a text, but not for long: a huge one of another chat must not hold up a compaction,
+        and nobody waits whose time is over."""
+        run.alone = self._reading.acquire(timeout=min(_ALONE_S, max(0.0, run.deadline - self._clock())))
 
     def _end_reading(self, run: _Run) -> None:
         if run.alone:

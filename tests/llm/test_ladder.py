@@ -682,3 +682,18 @@ def test_a_huge_text_of_another_chat_holds_up_nobody_for_long(monkeypatch: pytes
     assert shared.summarise(task(), deadline=LATER).quality == "verified"
     over.set()
     huge.join(60)
+
+
+def test_who_is_past_his_deadline_waits_for_nobody_who_reads(monkeypatch: pytest.MonkeyPatch):
+    """A compaction has 20 seconds, and all but two of them are given to the model."""
+    shared = ladder(Scripted())
+    waits = list[float]()
+
+    class Lock:
+        def acquire(self, timeout: float) -> bool:
+            waits.append(timeout)
+            return False
+
+    monkeypatch.setattr(shared, "_reading", Lock())
+    assert shared.summarise(task(), deadline=-1.0).quality == "provisional"
+    assert waits == [0.0]
