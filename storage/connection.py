@@ -580,15 +580,16 @@ class Database:
                 with self._translated:
                     self._sealed().flush()
                     connection.execute("COMMIT")
-                log, number, opened = self._log, self._log.wrote(), self._opened
+                if self._opened != self._identity():
+                    raise Overtaken(f"{self.file} or its log was removed while this was written; it is written again")
+                log, number = self._log, self._log.wrote()
             except BaseException:
                 self._rollback(connection)
                 raise
             finally:
                 self._depth = self._owner = 0
-        if not is_memory(self.file):  # others write meanwhile
-            self._still_there(opened)
-            with self._translated:
+        if not is_memory(self.file):
+            with self._translated:  # others write meanwhile
                 log.wait(number)
 
     def _turn(self) -> AbstractContextManager[None]:
@@ -605,14 +606,6 @@ class Database:
             yield
         finally:
             self._first.on = before
-
-    def _still_there(self, opened: Identity | None) -> None:
-        """Raises Overtaken where the file that was written, or its log, has lost its name."""
-        if opened != self._identity():
-            with self._write_lock:
-                self.rollbacks += 1
-                self._tables = None
-            raise Overtaken(f"{self.file} or its log was removed while this was written; it is written again")
 
     @contextmanager
     def part(self) -> Iterator[None]:

@@ -38,9 +38,7 @@ class Wait(NamedTuple):
 def queued() -> float:
     """How long this thread has waited for a processor so far; 0 where the system does not tell."""
     try:
-        if not hasattr(
-            _OWN, "file"
-        ):  # kept open: one call then, so that the measuring takes no time from what it measures
+        if not hasattr(_OWN, "file"):  # kept open: measuring is one call then, and takes less time itself
             _OWN.file = open("/proc/thread-self/schedstat", "rb", buffering=0)  # noqa: SIM115
         return int(os.pread(_OWN.file.fileno(), 100, 0).split()[1]) / 1e9
     except (OSError, IndexError):
