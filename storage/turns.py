@@ -1,8 +1,8 @@
 """
 Order in which the threads of a process write to one file: messages first, then everything else, each as it came.
 
-The interpreter's locks keep no order: beside thirty chats one thread was overtaken by a hundred others. This order is advice beside
-the lock. A thread that is not called in time goes on, so nothing hangs on a thread that has ended.
+The interpreter's locks keep no order: beside thirty chats one thread was overtaken by a hundred others. This order is advice
+beside the lock. A thread that is not called in time goes on, so nothing hangs on a thread that has ended.
 """
 
 from __future__ import annotations
