@@ -443,9 +443,7 @@ def digest_of(path: Path) -> str | None:
 def _pack(target: Path, copy: Path, folder: Path, facts: Facts) -> None:
     """One archive of a copy and its payload files; first of all what it is."""
     about = json.dumps(asdict(facts)).encode("utf-8")
-    with tarfile.open(
-        disk.private(target), "w", dereference=True
-    ) as archive:  # what a link stands for, not where it leads
+    with tarfile.open(disk.private(target), "w", dereference=True) as archive:  # the file that a link leads to
         member = tarfile.TarInfo(_ABOUT)
         member.size = len(about)
         archive.addfile(member, io.BytesIO(about))
