@@ -171,6 +171,12 @@ class Outage:
     def standbys(self) -> list[Path]:
         return sorted(self.home.glob("lcm.standby-*.db"))
 
+    def is_over(self) -> None:
+        """No stand-in waits; every message is stored once, and is in the list or under one summary."""
+        assert self.standbys() == []
+        assert lost_or_doubled(self.host, self.said) == ([], [])
+        assert self.host.gaps(self.live) == (0, 0)
+
 
 @pytest.fixture
 def outage(hermes_home: Path) -> Outage:
@@ -193,10 +199,8 @@ def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Pa
 
     mend()
     outage.turns(1, first=900)
-    assert outage.standbys() == []
+    outage.is_over()
     assert outage.host.topics() == set()
-    assert lost_or_doubled(outage.host, outage.said) == ([], [])
-    assert outage.host.gaps(outage.live) == (0, 0)
     order = [texts([row.stored_json])[0] for row in thread(outage.host)]
     assert order == texts(outage.said)
     assert "healthy" in outage.host.command("doctor deep").text
@@ -370,9 +374,7 @@ def test_what_is_taken_back_in_an_outage_stays_taken_back(
     outage.host.runtime.standby._not_before = 0.0
     outage.turns(1, first=300)
 
-    assert outage.standbys() == []
-    assert lost_or_doubled(outage.host, outage.said) == ([], [])
-    assert outage.host.gaps(outage.live) == (0, 0)
+    outage.is_over()
     assert "question 101" not in str(texts(row.stored_json for row in thread(outage.host)))
 
 
@@ -582,10 +584,8 @@ def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outag
     outage.host = Host(outage.home)
     outage.turns(1, first=300)
 
-    assert outage.standbys() == []
-    assert lost_or_doubled(outage.host, outage.said) == ([], [])
+    outage.is_over()
     assert [texts([row.stored_json])[0] for row in thread(outage.host)] == texts(outage.said)
-    assert outage.host.gaps(outage.live) == (0, 0)
 
 
 def test_a_stand_in_that_fails_too_is_what_the_next_one_goes_on_from(outage: Outage) -> None:
@@ -602,9 +602,7 @@ def test_a_stand_in_that_fails_too_is_what_the_next_one_goes_on_from(outage: Out
     outage.host.runtime.standby._not_before = 0.0
     outage.turns(1, first=300)
 
-    assert outage.standbys() == []
-    assert lost_or_doubled(outage.host, outage.said) == ([], [])
-    assert outage.host.gaps(outage.live) == (0, 0)
+    outage.is_over()
 
 
 def test_a_stand_in_that_went_on_without_the_one_before_covers_nothing_twice(outage: Outage) -> None:
@@ -622,9 +620,7 @@ def test_a_stand_in_that_went_on_without_the_one_before_covers_nothing_twice(out
     outage.host, outage.live = Host(outage.home), reload(outage.live)
     outage.turns(1, first=300)
 
-    assert outage.standbys() == []
-    assert lost_or_doubled(outage.host, outage.said) == ([], [])
-    assert outage.host.gaps(outage.live) == (0, 0)
+    outage.is_over()
 
 
 def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(outage: Outage) -> None:
