@@ -172,8 +172,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     life = data.get("lifecycle") or {}
     if life:
-        began, kept = _ORIGINS.get(life["origin"], life["origin"]), _MODES.get(life["mode"], life["mode"])
-        rows.append(("state", f"{'ended' if life['ended_at'] else 'active'}; {kept}; {began}"))
+        rows.append(("state", _state(life, data.get("dag", {}).get("nodes"))))
     if data["last_rotate_at"] is not None:
         rows.append(("last rotation", moment(data["last_rotate_at"])))
         rows.append(("its backup", data["rotate_backup_path"]))
@@ -189,6 +188,14 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         why = "fits the model" if suggestion["match"] == "model" else "fits the context window"
         rows.append(("preset suggestion", f"{suggestion['preset']} ({why}); /lcm preset suggest"))
     return rows
+
+
+def _state(life: Mapping[str, Any], summaries: int | None) -> str:
+    """Whether a session has ended, what is done with it, and how it began."""
+    ended, kept = life["ended_at"], _MODES.get(life["mode"], life["mode"])
+    if ended and life["mode"] == "full" and summaries == 0:
+        kept = "stored"
+    return f"{'ended' if ended else 'active'}; {kept}; {_ORIGINS.get(life['origin'], life['origin'])}"
 
 
 def exam_line(last: Mapping[str, Any]) -> str:

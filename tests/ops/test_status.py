@@ -303,6 +303,17 @@ def test_the_text_says_what_a_session_is(world: Home) -> None:
     assert "active; stored and summarised; new conversation" in said
 
 
+def test_a_session_that_ended_without_a_summary_is_stored_only(world: Home) -> None:
+    """One that has a summary is stored and summarised."""
+    world.say("hello", "there", session="short")
+    for session in ("s1", "short"):
+        world.runtime.sessions.end(session, now=9.0, reason="exit")
+    said = {session: render.status_text(status(world.deps(session))) for session in ("s1", "short")}
+
+    assert "ended; stored and summarised; new conversation" in said["s1"]
+    assert "ended; stored; new conversation" in said["short"]
+
+
 def test_the_text_names_an_unknown_window_once(world: Home) -> None:
     """In words, with the way out, in its row and as a problem."""
     said = render.status_text(status(world.deps(context_length=0, fallback_context=True)))
