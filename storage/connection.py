@@ -565,16 +565,8 @@ class Database:
                         f"{self.file} took the place of the file that this work began with; it is done again"
                     )
                 self._sealed().attach()
-                again = self._clock() < self._busy_until
-                if again:
-                    connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
-                try:
-                    connection.execute("BEGIN IMMEDIATE")
-                finally:
-                    if again:
-                        connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
-            self._depth, self._owner = 1, threading.get_ident()
             try:
+                self._begin(connection)
                 self._accept_again(connection)
                 yield
                 with self._translated:
@@ -591,6 +583,19 @@ class Database:
         if not is_memory(self.file):
             with self._translated:  # others write meanwhile
                 log.wait(number)
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begin a transaction. Whatever comes meanwhile, such as Ctrl-C, comes to one who undoes it."""
+        with self._translated_or_busy:
+            again = self._clock() < self._busy_until
+            if again:
+                connection.execute(f"PRAGMA busy_timeout={BUSY_AGAIN_MS}")
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            finally:
+                if again:
+                    connection.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+        self._depth, self._owner = 1, threading.get_ident()
 
     def _turn(self) -> AbstractContextManager[None]:
         """A turn of this thread among those that write; none where it has the write lock already."""

@@ -187,10 +187,9 @@ class SharedSync:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._turn = threading.Condition()
+        self._asking = threading.Lock()  # of the system, not a Condition: Ctrl-C leaves that one locked for ever
         self._written = self._settled = self._failed = 0
         self._error: tuple[int | None, str | None] = (None, None)
-        self._syncing = False
 
     def wrote(self) -> int:
         """Number of a write that is done; the caller lets nobody else write meanwhile."""
@@ -199,25 +198,14 @@ class SharedSync:
 
     def wait(self, number: int) -> None:
         """Wait until this write is on the disk. Raises OSError where the disk refused it."""
-        with self._turn:
-            while self._settled < number and self._syncing:
-                self._turn.wait()
-            if number <= self._settled:
-                if number <= self._failed:
-                    raise OSError(*self._error)
-                return
-            self._syncing, until = True, self._written
-        settled, error = 0, None
-        try:
-            error, settled = self._refused(), until
-        finally:  # a thread that is interrupted settles nothing: the next one asks the disk
-            with self._turn:
-                self._syncing, self._settled = False, max(self._settled, settled)
-                if error is not None:
-                    self._failed, self._error = settled, (error.errno, error.strerror)
-                self._turn.notify_all()
-        if error is not None:
-            raise error
+        with self._asking:
+            if number > self._settled:  # a thread that is interrupted settles nothing: the next one asks the disk
+                until = self._written
+                if (error := self._refused()) is not None:
+                    self._failed, self._error = until, (error.errno, error.strerror)
+                self._settled = until
+            if number <= self._failed:
+                raise OSError(*self._error)
 
     def _refused(self) -> OSError | None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import resource
@@ -14,7 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest.mock import Mock
 
@@ -24,7 +27,7 @@ from worlds.process import WAIT_S, World, chat, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
-from hermes_lcm.storage import disk, files, schema, seals
+from hermes_lcm.storage import disk, files, schema, seals, turns
 from hermes_lcm.storage.connection import Database, Databases
 from hermes_lcm.storage.disk import in_memory
 from hermes_lcm.storage.meta import Health
@@ -273,6 +276,44 @@ def test_a_thread_that_is_interrupted_while_it_waits_for_the_disk_keeps_no_other
     told = run(lambda: suppressed(lambda: log.wait(second)), lambda: suppressed(lambda: log.wait(first)))
 
     assert (told, refuses.call_count) == ([5, 5], 2)
+
+
+def interrupted_at(n: int, work: Callable[[], None]) -> bool:
+    """Do it, with Ctrl-C after the n-th call in it, which is where the interpreter looks for signals; False: it has fewer."""
+    calls = itertools.count(1)
+
+    def looks(_frame: FrameType, event: str, _arg: object) -> None:
+        if event in ("call", "c_return") and next(calls) == n:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(looks)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return next(calls) > n
+
+
+def test_ctrl_c_in_a_transaction_keeps_no_other_thread_from_writing(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it comes: no transaction of SQLite stays open, and no lock stays taken."""
+    monkeypatch.setattr(turns, "CALLED_S", 0.01)
+    note(db, "first")
+    stopped, n = list[int](), 1
+    while interrupted_at(n, partial(note, db, f"interrupted {n}")):
+        other = threading.Thread(target=note, args=(db, f"other {n}"), daemon=True)
+        other.start()
+        other.join(5)
+        if other.is_alive() or f"other {n}" not in notes(db):
+            stopped.append(n)
+            break
+        n += 1
+
+    assert (stopped, n > 50) == ([], True)
 
 
 def test_a_process_that_may_open_no_file_more_goes_on(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
