@@ -368,11 +368,11 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
         if with_files:
             _pack(packed, partial, deps.payloads.folder, facts)
             packed.replace(partial)
+        disk.sync(partial)
         if target != rotate_path(database):  # another one may have been made meanwhile
             target = stamped(database, began, end=target.suffix)
         if problems:
             target = target.with_name(target.name.replace(target.suffix, f".unsound{target.suffix}"))
-        disk.sync(partial)
         partial.replace(target)
         disk.sync(target.parent)
     except (StoreError, OSError) as exc:

@@ -41,7 +41,7 @@ from hermes_lcm.errors import BadRequest, NotFound, StoreBusy, StoreCorrupt, Sto
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.search import documents
-from hermes_lcm.storage import connection, files
+from hermes_lcm.storage import connection, disk, files
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -121,6 +121,21 @@ def test_two_at_once_in_one_process_are_two(world: Home) -> None:
     assert {each.path.name for each in made} == {"lcm-20231114-221320.sqlite3", "lcm-20231114-221320-2.sqlite3"}
     assert [files.faults(each.path) for each in made] == [(), ()]
     assert sorted(each.name for each in made[0].path.parent.iterdir()) == sorted(each.path.name for each in made)
+
+
+def test_two_that_end_at_once_are_two(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one is made while the first waits for the disk; neither takes the other's name."""
+    last, others, sync = iter([False, True]), list[backup.Made](), disk.sync  # first the copy is sealed
+
+    def slow(path: Path) -> None:
+        if path.suffix == ".partial" and next(last, False):
+            others.append(backup.back_up(world.deps()))
+        sync(path)
+
+    monkeypatch.setattr(disk, "sync", slow)
+    made = [backup.back_up(world.deps()), *others]
+
+    assert len({each.path for each in made}) == 2
 
 
 def test_a_damaged_database_makes_no_backup(tmp_path: Path) -> None:
