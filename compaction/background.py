@@ -76,6 +76,7 @@ class Preparer:
         self._measured = measured
         self._give_way = give_way
         self._lock = threading.Lock()
+        # Entered by its lock: Ctrl-C within the methods of a Condition can leave that locked for ever.
         self._wake = threading.Condition(self._lock)
         self._jobs: dict[str, _Job] = {}  # oldest first: a newer state of a session takes the place of the older one
         self._seen: dict[str, int] = {}
@@ -97,7 +98,7 @@ class Preparer:
         )
         if not waiting and request.transcript.last_seq < self._seen.get(key, 0) + _MIN_NEW_ROWS:
             return
-        with self._wake:
+        with self._lock:
             if self._stopped or (key not in self._jobs and len(self._jobs) >= _MOST_JOBS):
                 return  # one too many waits for its next turn
             self._jobs[key] = _Job(session, request, contextvars.copy_context(), look)
@@ -116,7 +117,7 @@ class Preparer:
 
     def give_up(self, conversation_id: int) -> None:
         """A pass begins: nothing more is written for the list before it. What a model is writing already is kept."""
-        with self._wake:
+        with self._lock:
             for key in [k for k, job in self._jobs.items() if job.session.conversation_id == conversation_id]:
                 del self._jobs[key]
             if conversation_id in self._working:
@@ -125,14 +126,14 @@ class Preparer:
     def settled(self, conversation_id: int, deadline: float) -> bool:
         """Wait for what is being written for a conversation, half of the time at most. False: nothing was, or it took longer."""
         timeout_s = max(0.0, deadline - time.monotonic()) / 2
-        with self._wake:
+        with self._lock:
             if conversation_id not in self._working:
                 return False
             return self._wake.wait_for(lambda: conversation_id not in self._working, timeout_s)
 
     def stop(self) -> None:
         """Take nothing new and give up what is running at its next step."""
-        with self._wake:
+        with self._lock:
             self._stopped = True
             self._jobs.clear()
             self._wake.notify_all()
@@ -163,12 +164,12 @@ class Preparer:
             while (job := self._next()) is not None:
                 self._one(job)
         finally:
-            with self._wake:
+            with self._lock:
                 self._threads -= 1
 
     def _next(self) -> _Job | None:
         """The oldest job of a conversation at which nobody works; None when none came for a while, or all ends."""
-        with self._wake:
+        with self._lock:
             self._waiting += 1
             self._wake.wait_for(lambda: self._due() is not None or self._stopped, _IDLE_S)
             self._waiting -= 1
@@ -199,7 +200,7 @@ class Preparer:
             self._health.degraded("background worker", exc)  # the thread ends here; the next turn starts another
             raise
         finally:
-            with self._wake:
+            with self._lock:
                 self._working.pop(job.session.conversation_id, None)
                 if unfinished and not self._stopped and not job.given_up.is_set():
                     self._jobs.setdefault(job.session.session_id, job)

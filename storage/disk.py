@@ -187,7 +187,7 @@ class SharedSync:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._asking = threading.Lock()  # of the system, not a Condition: Ctrl-C leaves that one locked for ever
+        self._asking = threading.Lock()  # no Condition: Ctrl-C within its methods can leave that locked for ever
         self._written = self._settled = self._failed = 0
         self._error: tuple[int | None, str | None] = (None, None)
 

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from ..errors import StoreBusy
@@ -95,7 +96,10 @@ class LongReads:
     def __init__(self, path: Path, *, wait_s: float = WAIT_S) -> None:
         self.path = path
         self._wait_s = wait_s
-        self._free = threading.BoundedSemaphore(MOST)
+        # No semaphore: Ctrl-C within its methods can leave the lock inside it locked for ever.
+        self._free: SimpleQueue[int] = SimpleQueue()
+        for n in range(MOST):
+            self._free.put(n)
         self._lock = threading.Lock()
         self._going_on: set[LongRead] = set()
         self._own: set[OwnReader] = set()
@@ -108,8 +112,12 @@ class LongReads:
 
         Raises StoreBusy when there are too many for too long.
         """
-        if not self._free.acquire(timeout=self._wait_s):
-            raise StoreBusy(f"{self.path}: {MOST} long reads are going on; the same call works after one of them")
+        try:
+            place = self._free.get(timeout=self._wait_s)
+        except Empty:
+            raise StoreBusy(
+                f"{self.path}: {MOST} long reads are going on; the same call works after one of them"
+            ) from None
         try:
             while (read := self._added(connect)) is None:
                 ready()
@@ -119,7 +127,7 @@ class LongReads:
                 self._going_on.discard(read)
                 read.close()
         finally:
-            self._free.release()
+            self._free.put(place)
 
     def _added(self, connect: Connect) -> LongRead | None:
         with self._lock:  # who closes them all waits until this one is among them

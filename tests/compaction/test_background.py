@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.process import WAIT_S, Chat, Script, World, chat, run, texts, tokens_of
+from worlds.process import WAIT_S, Chat, Script, World, chat, interrupted_at, run, texts, tokens_of
 
 from hermes_lcm.compaction import background
 from hermes_lcm.errors import StoreError
@@ -660,3 +660,12 @@ def test_an_error_that_nobody_expects_ends_one_worker_only(tmp_path: Path, error
     assert until(lambda: world.preparer._threads == 0)
     world.preparer._clock = lambda: time.time() + 3600.0
     assert prepared(world, messages.turns(3, first=300))
+
+
+def test_ctrl_c_while_a_pass_begins_keeps_no_other_turn_waiting(tmp_path: Path) -> None:
+    preparer, n = small(tmp_path).preparer, 1
+    while interrupted_at(n, lambda: preparer.give_up(1)):
+        run(lambda: preparer.give_up(1))
+        n += 1
+
+    assert n > 1

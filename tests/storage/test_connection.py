@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import resource
@@ -17,13 +16,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from worlds.breaking import Faults
-from worlds.process import WAIT_S, World, chat, run, texts
+from worlds.process import WAIT_S, World, chat, interrupted_at, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
@@ -278,25 +276,6 @@ def test_a_thread_that_is_interrupted_while_it_waits_for_the_disk_keeps_no_other
     assert (told, refuses.call_count) == ([5, 5], 2)
 
 
-def interrupted_at(n: int, work: Callable[[], None]) -> bool:
-    """Do it, with Ctrl-C after the n-th call in it, which is where the interpreter looks for signals; False: it has fewer."""
-    calls = itertools.count(1)
-
-    def looks(_frame: FrameType, event: str, _arg: object) -> None:
-        if event in ("call", "c_return") and next(calls) == n:
-            sys.setprofile(None)
-            raise KeyboardInterrupt
-
-    sys.setprofile(looks)
-    try:
-        work()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.setprofile(None)
-    return next(calls) > n
-
-
 def test_ctrl_c_in_a_transaction_keeps_no_other_thread_from_writing(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +293,20 @@ def test_ctrl_c_in_a_transaction_keeps_no_other_thread_from_writing(
         n += 1
 
     assert (stopped, n > 50) == ([], True)
+
+
+def test_ctrl_c_in_a_long_read_keeps_no_other_thread_from_reading(db: Database) -> None:
+    note(db, "first")
+
+    def reads() -> None:
+        assert list(db.iterate("SELECT key FROM meta WHERE key = 'first'")) == [[("first",)]]
+
+    n = 1
+    while interrupted_at(n, reads):
+        run(reads)
+        n += 1
+
+    assert n > 20
 
 
 def test_a_process_that_may_open_no_file_more_goes_on(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ host's live list. ``reload``, ``merge`` and ``flatten`` do to a list what the ho
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import sys
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
@@ -335,6 +337,25 @@ def texts(messages: Iterable[Mapping[str, Any]]) -> list[str]:
     """What a person would read of the messages that are not ours."""
     said = [content.text_of(message.get("content")) for message in messages]
     return [text for text in said if markup.read_context(text) is None and markup.read_carrier(text) is None]
+
+
+def interrupted_at(n: int, work: Callable[[], None]) -> bool:
+    """Do it, with Ctrl-C after the n-th call in it, which is where the interpreter looks for signals; False: it has fewer."""
+    calls = itertools.count(1)
+
+    def looks(_frame: FrameType, event: str, _arg: object) -> None:
+        if event in ("call", "c_return") and next(calls) == n:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    sys.setprofile(looks)
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return next(calls) > n
 
 
 def run(*jobs: Callable[[], Any]) -> list[Any]:
