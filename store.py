@@ -44,6 +44,11 @@ _FREE = "(SELECT ? WHERE NOT EXISTS (SELECT 1 FROM messages WHERE store_id = ?))
 _INSERT = f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({_FREE}{',?' * 16})"
 _ENDING = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id = ? AND chars < ?"
 _BEFORE = "SELECT store_id FROM messages WHERE conversation_id = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+_PLACE = """
+SELECT s.session_key, m.seq, m.store_id, m.digest, m.flags FROM sessions s LEFT JOIN messages m ON m.store_id =
+    (SELECT store_id FROM messages WHERE conversation_id = s.conversation_id ORDER BY seq DESC LIMIT 1)
+WHERE s.session_id = ? AND s.conversation_id = ?
+"""
 _IN_SESSION = f"session_key = {KEY_OF.format('?')}"
 #: As the partial indexes of the schema say it.
 _RETRACTED = f"flags & {Flag.RETRACTED}"
@@ -160,10 +165,9 @@ class MessageStore:
         """
         prepared = [_Prepared.of(row) for row in rows]  # before anybody waits for the database
         with self._db.transaction():
-            last, newest = self._newest(conversation_id)
+            session_key, last, newest = self._place(session_id, conversation_id)
             if last != expected_seq:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
-            session_key = self._session_key(session_id, conversation_id)
             ids: list[int] = []
             entries, later = list[Posting](), list[int]()
             tail = (self._end_of(conversation_id, newest) if previous_text is None else previous_text)[-CONTEXT_CHARS:]
@@ -191,24 +195,20 @@ class MessageStore:
             self._keep_end(conversation_id, ids, rows)
         return ids
 
-    def _session_key(self, session_id: str, conversation_id: int) -> int:
-        """The number by which new messages name a session, asked for in their transaction: a restored file has other numbers.
+    def _place(self, session_id: str, conversation_id: int) -> tuple[int, int, tuple[int, bytes, int] | None]:
+        """Place of the next message: (session, newest sequence number, which message has it; None: the conversation has none).
 
-        Raises Overtaken where the session is not of this conversation: another file came in place of the one it was found in.
+        Asked for in one statement of the transaction that adds it: a restored file has other numbers. Raises Overtaken where
+        the session is not of this conversation: another file came in place of the one it was found in.
         """
-        found = self._db.fetch("SELECT session_key, conversation_id FROM sessions WHERE session_id = ?", (session_id,))
-        if not found or found[0][1] != conversation_id:
+        found = self._db.fetch(_PLACE, (session_id, conversation_id))
+        if not found:
             raise Overtaken(
                 f"{self._db.path} has no session {session_id!r} in conversation {conversation_id} (any more): "
                 "nothing was stored; the host's next call looks it up again"
             )
-        return int(found[0][0])
-
-    def _newest(self, conversation_id: int) -> tuple[int, tuple[int, bytes, int] | None]:
-        """(the newest sequence number, which message has it; None where the conversation has none of its own), as the writer."""
-        sql = "SELECT max(seq), store_id, digest, flags FROM messages WHERE conversation_id = ?"
-        seq, *newest = self._db.fetch(sql, (conversation_id,))[0]
-        return (self.last_seq(conversation_id), None) if seq is None else (seq, (newest[0], newest[1], newest[2]))
+        session_key, seq, *newest = found[0]
+        return (session_key, self.last_seq(conversation_id), None) if seq is None else (session_key, seq, tuple(newest))
 
     def _end_of(self, conversation_id: int, newest: tuple[int, bytes, int] | None) -> str:
         """End of the row in front of the new ones: the index lends it to its successor. "" for a huge or damaged one."""

@@ -12,6 +12,7 @@ shape, and whatever needs a wider view is bounded by a small constant. Repeated 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
@@ -458,6 +459,7 @@ class Reading:
 
     def items(self) -> dict[str, Item]:
         """Items worth keeping, by key."""
+        time.sleep(0)  # a thread that stores a message may go on before the next line is read
         line = self.line
         if line.role == "tool":
             return self._told()
