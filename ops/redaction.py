@@ -313,8 +313,18 @@ def _holds(path: Path, pattern: re.Pattern[bytes] | None, redactor: Redactor) ->
                 if pattern.search((tail + part).lower()):
                     return True
                 tail = part[-_OVERLAP_BYTES:]
-    said = iter([path.read_text("utf-8", "replace")]) if path.suffix in (".jsonl", ".md") else backup.texts_of(path)
-    return any(redactor.text(text) != text for text in said)
+    return any(redactor.text(text) != text for text in _texts_in(path))
+
+
+def _texts_in(path: Path) -> Iterator[str]:
+    """Texts of a file: lines of JSON one by one, for they may be very many. Raises StoreError."""
+    if path.suffix == ".jsonl":
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            yield from lines
+    elif path.suffix == ".md":
+        yield path.read_text("utf-8", "replace")
+    else:
+        yield from backup.texts_of(path)
 
 
 def _redact(deps: Access, words: Words) -> Answer:

@@ -39,7 +39,7 @@ _LEAST_PIECES: Final = 50
 _WORD: Final = re.compile(r"\w{4,}")
 _ESCAPE: Final = re.compile(r"\\+u")
 _ESCAPES: Final = re.compile(r"(?:\\+u[0-9a-fA-F]{4})+")
-_CHUNK_BYTES: Final = 4_000_000
+_CHUNK_BYTES: Final = 500_000  # other threads wait while one is searched
 
 
 @dataclass(slots=True)
@@ -162,9 +162,9 @@ def _searched(path: Path, pieces: Pieces, stored: Sequence[bytes]) -> Searched:
     sha, size, held = hashlib.sha256(), path.stat().st_size, set[str | bytes]()
     if size:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            held.update(each for each in stored if data.find(each) >= 0)
             for at in range(0, size, _CHUNK_BYTES):
-                part = data[at : at + _CHUNK_BYTES + pieces.longest_bytes]
+                part = data[at : at + _CHUNK_BYTES + max(pieces.longest_bytes, _SLICE)]
+                held.update(each for each in stored if each in part)
                 held |= pieces.in_text(part.decode("utf-8", "replace"))
             sha.update(data)
     for said in _unpacked(path) if not held else ():

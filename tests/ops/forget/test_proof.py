@@ -32,12 +32,23 @@ def test_all_of_very_many_pieces_are_looked_for_in_a_file(tmp_path: Path) -> Non
             content.read_message({"role": "user", "content": f"they met number {n} on the old bridge of the é river"})
         )
     last = "met number 1999 on the old bridge of the é river"
-    for padding in range(3_999_960, 4_000_010, 7):
+    for padding in range(499_960, 500_010, 7):
         file.write_text("." * padding + last + "." * 100, encoding="utf-8")
         found = proof.search([file], evidence, lambda *_: None)
 
         assert found.holding
     assert (found.pieces, found.of) == (len(evidence.texts), len(evidence.texts))
+
+
+def test_stored_bytes_are_found_across_the_border_of_two_parts(tmp_path: Path) -> None:
+    """Wherever they lie in a file."""
+    evidence, file = proof.Evidence(), tmp_path / "lcm.db"
+    stored = bytes(range(96))
+    evidence.note_stored([stored])
+    for padding in range(499_900, 500_010, 10):
+        file.write_bytes(b"\xff" * padding + stored + b"\xff" * 100)
+
+        assert proof.search([file], evidence, lambda *_: None).holding, padding
 
 
 def test_pieces_in_any_script_are_looked_for_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
