@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -20,7 +19,7 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
-from ..text import markers, salience, statements
+from ..text import markers, pace, salience, statements
 from ..text.statements import is_rule, label, own_words, replaces
 from . import shell
 
@@ -430,7 +429,7 @@ def value_sentences(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, i
 
 @lru_cache(maxsize=_REMEMBERED)
 def _value_sentences(head: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
-    time.sleep(0)  # a thread that stores a message may go on before the next text is read
+    pace.pause()
     if not _MAY_NAME.search(head):
         return ()
     out = []
@@ -556,7 +555,7 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
-    time.sleep(0)  # a thread that stores a message may go on before the next text is read
+    pace.pause()
     return tuple(islice(filter(is_rule, salience.sentences(own_words(text))), _RULES_OF_A_MESSAGE))
 
 

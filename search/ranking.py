@@ -14,7 +14,6 @@ import itertools
 import math
 import operator
 import re
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -211,7 +210,6 @@ class Asked:
 
     def see(self, text: str, begin: int = 0) -> Seen:
         """Places of the question's words in a text, or in the part of it that begins here."""
-        time.sleep(0)  # a thread that stores a message may go on before the next text is read
         lowered = documents.blanked(text, begin, begin + READ_CHARS).lower() if begin < len(text) else ""
         lowered = forms.plain(lowered)
         places: list[tuple[int, int]] = []

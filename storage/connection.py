@@ -71,6 +71,9 @@ SPARE_PAGES = 16
 RETURNED_PAGES = 4000
 #: So many where many follow each other. The pauses in between, and how long a step is tried while others are in the way.
 _PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 0.005, 0.5, 30.0
+#: A read does not look again whether the file still has its name where its thread looked within this time: each look is three
+#: calls of the system, and beside many threads each of these waits for the interpreter.
+_LOOKED_S = 0.02
 #: Pages given back in one step, at least and at most, and how long it may take: where many are free, finding one takes longer.
 _LEAST_PAGES, _MOST_PAGES, _STEP_S = 20, 500, 0.01
 _TABLES_AND_TRIGGERS = """
@@ -116,6 +119,13 @@ def _locked(handle: int, how: int) -> bool:
     return True
 
 
+class _Looked(threading.local):
+    """The file that a thread found under its name and with its log, and when."""
+
+    file: Identity | None = None
+    at = 0.0
+
+
 class Database:
     """One SQLite file. Thread-safe."""
 
@@ -156,6 +166,7 @@ class Database:
         self._pinned = threading.local()
         self._apart = threading.local()
         self._first = threading.local()
+        self._looked = _Looked()
         self._known = False  # was it ever open?
         #: Read the file as it is where the disk has no room for its side files; for processes that store nothing.
         self.reads_when_full = False
@@ -297,10 +308,20 @@ class Database:
     @property
     def is_current(self) -> bool:
         """Is the open file still the one with its name?"""
-        return self._opened is not None and self._opened == self._identity()
+        return self._opened is not None and self._keeps_name()
+
+    def _keeps_name(self, within_s: float = 0.0) -> bool:
+        """Is the file in use still the one with its name and its log, or was it when this thread looked, not longer ago?"""
+        opened, looked, now = self._opened, self._looked, time.monotonic()
+        if looked.file == opened is not None and now - looked.at < within_s and opened.process == os.getpid():
+            return True
+        if opened != self._identity():
+            return False
+        looked.file, looked.at = opened, now
+        return True
 
     def _connected(self) -> sqlite3.Connection:
-        if self._writer is not None and self._depth == 0 and self._opened != self._identity():
+        if self._writer is not None and self._depth == 0 and not self._keeps_name():
             self._leave()
         if self._writer is None:
             self._open()
@@ -572,7 +593,7 @@ class Database:
                 with self._translated:
                     self._sealed().flush()
                     connection.execute("COMMIT")
-                if self._opened != self._identity():
+                if not self._keeps_name():
                     raise Overtaken(f"{self.file} or its log was removed while this was written; it is written again")
                 log, number = self._log, self._log.wrote()
             except BaseException:
@@ -781,7 +802,7 @@ class Database:
     def _ready(self) -> None:
         """Open if need be, under the write lock and before the read lock is taken: the order in which ``close`` takes them."""
         pinned = getattr(self._pinned, "file", None)
-        if self._reader is None or (self._depth == 0 and not pinned and self._opened != self._identity()):
+        if self._reader is None or (self._depth == 0 and not pinned and not self._keeps_name(_LOOKED_S)):
             with self._write_lock:
                 self._connected()
 

@@ -1,1 +1,1 @@
-"""Pure text functions: standard library only, no state, no I/O."""
+"""Pure text functions: standard library only, no I/O."""

@@ -12,13 +12,13 @@ shape, and whatever needs a wider view is bounded by a small constant. Repeated 
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from ..records import SourceLine
+from . import pace
 
 
 class _Lazy:
@@ -459,7 +459,7 @@ class Reading:
 
     def items(self) -> dict[str, Item]:
         """Items worth keeping, by key."""
-        time.sleep(0)  # a thread that stores a message may go on before the next line is read
+        pace.pause()
         line = self.line
         if line.role == "tool":
             return self._told()
