@@ -125,9 +125,9 @@ class SummaryDag:
                 ),
             )  # fmt: skip
             column = "store_id" if node.depth == 0 else "child_id"
-            self._db.executemany(
-                f"INSERT INTO node_sources(node_id, position, {column}) VALUES (?,?,?)",
-                [(node_id, position, source) for position, source in enumerate(node.sources)],
+            self._db.execute(
+                f"INSERT INTO node_sources(node_id, position, {column}) SELECT ?, key, value FROM json_each(?) ORDER BY key",
+                (node_id, json.dumps(list(node.sources))),
             )
             self._index.add(node_id, node.conversation_id, node.text)
             return _node(self._db.fetch(f"SELECT {_COLUMNS} FROM nodes WHERE node_id = ?", (node_id,))[0])

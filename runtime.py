@@ -761,7 +761,6 @@ class Runtime:
             self.health.written()
             if self.fleet is not None:
                 self.fleet.wake()
-            self.health.keep({_WINDOWS: self.windows})
         if transcript.marks & Flag.UNALIGNED:
             self.health.degraded(
                 "unaligned list",
@@ -788,7 +787,7 @@ class Runtime:
             self.health.resolved(topic)
 
     def saw_window(self, model: str, context_length: int) -> None:
-        """An engine works with this model; its window is kept with the next message that is stored."""
+        """An engine works with this model; its window is kept behind the turn, which does not wait for it."""
         if model and context_length > 0:
             self.windows.pop(model, None)
             self.windows = dict([*self.windows.items(), (model, context_length)][-_MOST_WINDOWS:])
@@ -826,6 +825,7 @@ class Runtime:
 
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
         self.filters.look_out()
+        self.health.keep({_WINDOWS: self.windows})
         with self.health.watched(_COSTS):
             self.costs.save()
         self.upkeep.between_turns(stopped)
@@ -837,10 +837,10 @@ class Runtime:
             self.vectors.begin()
 
     def save_states(self) -> None:
-        """Keep breaker, spend and calibration for the next process."""
+        """Keep breaker, spend, calibration and windows for the next process."""
         self.health.keep({
             _BREAKER: self.breaker.dump(), _SPEND: self.spend.dump(), _DAILY: self.daily.dump(),
-            _CALIBRATION: self.calibration.dump(),
+            _CALIBRATION: self.calibration.dump(), _WINDOWS: self.windows,
         })  # fmt: skip
         with self.health.watched(_COSTS):
             self.costs.save()

@@ -452,10 +452,11 @@ def test_a_terminal_knows_the_window(
 
 
 def test_the_window_of_an_agent_outlives_its_process(tmp_path: Path) -> None:
-    """Kept with the first message that is stored, for the terminal that asks later."""
+    """Kept behind the turn and when a session ends, for the terminal that asks later."""
     world = Home(tmp_path)
     world.runtime.saw_window("m", 64_000)
     world.say("hello")
+    world.runtime.save_states()
     later = world.restart()
     later.runtime.db.open()
 
