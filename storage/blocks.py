@@ -13,7 +13,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from ..errors import StoreCorrupt
 from .connection import Database, marks, padded
@@ -124,6 +124,7 @@ COLUMNS = (
 STORED_COLUMNS = COLUMNS.format("session_key")
 _PACKED = "packed_to"  # the last row that was looked at for packing
 _STEP_BYTES, _STEP_ROWS = 4 * BLOCK_BYTES, 1000
+_ROWS_AT_ONCE = 8
 
 
 #: A row as it is packed: store id, conversation, the column ``envelope``, its stored JSON ("" where it cannot be read).
@@ -190,7 +191,7 @@ class Packer:
         conversation = self._db.fetch("SELECT conversation_id FROM messages WHERE store_id = ?", (min(changed),))[0][0]
         self._db.execute("DELETE FROM blocks WHERE block_id = ?", (number,))
         for _, store_ids, data in packed(grouped([(n, conversation, texts[n]) for n in sorted(texts)])):
-            self._move(store_ids, self._blocks.add(conversation, data))
+            self._move(self._rows(store_ids), self._blocks.add(conversation, data))
             for n in store_ids:
                 del texts[n]
         self._db.executemany(
@@ -201,28 +202,36 @@ class Packer:
         """Pack rows, each block in a transaction of its own: nobody else writes meanwhile. None where one is not what it was."""
         was, count = {store_id: stored for store_id, _, stored, _ in window}, 0
         for conversation, store_ids, data in _blocks_of(window):
-            ids = padded(store_ids)
             with self._db.transaction():
-                now = self._db.fetch(
-                    f"SELECT store_id, envelope FROM messages WHERE store_id IN ({marks(len(ids))})", ids
-                )
-                if dict(now) != {store_id: was[store_id] for store_id in store_ids}:
+                rows = self._rows(store_ids)
+                if {row[0]: row[-1] for row in rows} != {store_id: was[store_id] for store_id in store_ids}:
                     return None
-                self._move(store_ids, self._blocks.add(conversation, data))
+                self._move(rows, self._blocks.add(conversation, data))
             count += len(store_ids)
         return count
 
-    def _move(self, store_ids: Sequence[int], number: int) -> None:
-        """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter."""
-        wanted = padded(store_ids)
-        which = f"store_id IN ({marks(len(wanted))})"
-        rows = self._db.fetch(f"SELECT {STORED_COLUMNS} FROM messages WHERE {which}", wanted)
-        self._db.execute("PRAGMA defer_foreign_keys=ON")
-        self._db.execute(f"DELETE FROM messages WHERE {which}", wanted)
-        self._db.executemany(
-            f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES ({'?,' * len(rows[0])}?)",
-            [(*row, number) for row in rows],
+    def _rows(self, store_ids: Sequence[int]) -> list[tuple[Any, ...]]:
+        """``STORED_COLUMNS`` and ``envelope`` of rows."""
+        ids = padded(store_ids)
+        return self._db.fetch(
+            f"SELECT {STORED_COLUMNS}, envelope FROM messages WHERE store_id IN ({marks(len(ids))})", ids
         )
+
+    def _move(self, rows: Sequence[tuple[Any, ...]], number: int) -> None:
+        """Let rows point at a block. Taken out and put back: SQLite leaves the room empty where a row merely gets shorter.
+
+        Some at once: after each statement this thread waits for the interpreter, while others wait to write.
+        """
+        ids = padded([row[0] for row in rows])
+        self._db.execute("PRAGMA defer_foreign_keys=ON")
+        self._db.execute(f"DELETE FROM messages WHERE store_id IN ({marks(len(ids))})", ids)
+        for at in range(0, len(rows), _ROWS_AT_ONCE):
+            some = [(*row[:-1], number) for row in rows[at : at + _ROWS_AT_ONCE]]
+            self._db.execute(
+                f"INSERT INTO messages({STORED_COLUMNS}, envelope) VALUES "
+                + ",".join([f"({marks(len(some[0]))})"] * len(some)),
+                [value for row in some for value in row],
+            )
 
     def _window(self, done: int, newest: int) -> list[_Lying]:
         """The next rows to pack: (store id, conversation, what is stored, stored JSON), about ``_STEP_BYTES`` of text."""
