@@ -161,7 +161,7 @@ class Ladder:
 
     def _begin_reading(self, run: _Run) -> None:
         """Wait until no other thread reads a text, but not for long: a huge one of another chat must not hold up a compaction,
-        and nobody waits whose time is over."""
+        and a thread past its deadline does not wait."""
         run.alone = self._reading.acquire(timeout=min(_ALONE_S, max(0.0, run.deadline - self._clock())))
 
     def _end_reading(self, run: _Run) -> None:

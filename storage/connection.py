@@ -311,7 +311,7 @@ class Database:
         return self._opened is not None and self._keeps_name()
 
     def _keeps_name(self, within_s: float = 0.0) -> bool:
-        """Is the file in use still the one with its name and its log, or was it when this thread looked, not longer ago?"""
+        """Does the file in use still have its name and its log? A look of this thread counts for ``within_s``."""
         opened, looked, now = self._opened, self._looked, time.monotonic()
         if looked.file == opened is not None and now - looked.at < within_s and opened.process == os.getpid():
             return True
@@ -606,7 +606,7 @@ class Database:
                 log.wait(number)
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begin a transaction. Whatever comes meanwhile, such as Ctrl-C, comes to one who undoes it."""
+        """Begin a transaction; the caller undoes it, whatever is raised meanwhile, Ctrl-C too."""
         with self._translated_or_busy:
             again = self._clock() < self._busy_until
             if again:

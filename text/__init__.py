@@ -1,1 +1,1 @@
-"""Pure text functions: standard library only, no I/O."""
+"""Text functions: standard library only, no I/O."""

@@ -451,12 +451,16 @@ def test_a_terminal_knows_the_window(
     assert not [each for each in said["problems"] if each["topic"] == "context window"]
 
 
-def test_the_window_of_an_agent_outlives_its_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("behind_a_turn", [True, False])
+def test_the_window_of_an_agent_outlives_its_process(behind_a_turn: bool, tmp_path: Path) -> None:
     """Kept behind the turn and when a session ends, for the terminal that asks later."""
     world = Home(tmp_path)
     world.runtime.saw_window("m", 64_000)
     world.say("hello")
-    world.runtime.save_states()
+    if behind_a_turn:
+        world.runtime._between_turns(lambda: False)
+    else:
+        world.runtime.save_states()
     later = world.restart()
     later.runtime.db.open()
 

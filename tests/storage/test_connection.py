@@ -309,6 +309,45 @@ def test_ctrl_c_in_a_long_read_keeps_no_other_thread_from_reading(db: Database) 
     assert n > 20
 
 
+def test_a_read_looks_for_its_file_once_within_a_moment(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread for itself; later it looks again."""
+    looks, real = list[Path](), connection_module.identity_of
+
+    def looked(file: Path) -> disk.Identity | None:
+        looks.append(file)
+        return real(file)
+
+    monkeypatch.setattr(connection_module, "identity_of", looked)
+    monkeypatch.setattr(connection_module, "_LOOKED_S", 3600.0)
+    note(db, "a")
+    looks.clear()
+    counts = list[int]()
+    for read in (partial(notes, db), partial(run, partial(notes, db))):
+        read()
+        counts.append(len(looks))
+    monkeypatch.setattr(connection_module, "_LOOKED_S", 0.0)
+    notes(db)
+
+    assert [*counts, len(looks)] == [0, 1, 2]
+
+
+def test_a_forked_child_reads_over_a_connection_of_its_own_at_once(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its thread looked for the file just now was in the parent."""
+    monkeypatch.setattr(connection_module, "_LOOKED_S", 3600.0)
+    note(db, "a")
+    child = os.fork()
+    if not child:
+        try:
+            said = notes(db)
+            os._exit(not (said == ["a"] and db.identity is not None and db.identity.process == os.getpid()))
+        finally:
+            os._exit(2)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_process_that_may_open_no_file_more_goes_on(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over what it has open: writes are waited for all the same, and a read that would have a connection of its own waits."""
     db.open()
