@@ -231,12 +231,16 @@ class MessageStore:
         return "".join(ending(row.head.role, row.text) for row in self._undamaged(rows))
 
     def _keep_end(self, conversation_id: int, ids: Sequence[int], rows: Sequence[NewRow]) -> None:
-        """Remember how the newest row ends, where that is what its stored JSON says: the next append need not read it."""
+        """Remember how the newest row ends, where that is what its stored JSON says: the next append need not read it.
+
+        One that was redacted is read: another process may redact it once more, and nothing but its words would show that.
+        """
         if not rows:
             return
         message = rows[-1].message
         self._ends.pop(conversation_id, None)
-        if message.flags & (Flag.QUARANTINED | Flag.EXTERNALISED) == 0 and len(message.text) < _NEIGHBOUR_CHARS:
+        differs = Flag.QUARANTINED | Flag.EXTERNALISED | Flag.REDACTED
+        if message.flags & differs == 0 and len(message.text) < _NEIGHBOUR_CHARS:
             newest = (ids[-1], message.digest, message.flags | rows[-1].flags)
             self._ends[conversation_id] = newest, ending(message.role, message.text)
         if len(self._ends) > _ENDS:

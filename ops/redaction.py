@@ -40,7 +40,7 @@ _ADDRESSES: Final = 20
 _AROUND: Final = 24
 _LEAST_SEARCHED: Final = 8  # characters: shorter ones stand in any file by chance
 _AT_ONCE: Final = 50  # rows of one transaction
-_PART_BYTES, _OVERLAP_BYTES = 250_000, 8_000  # other threads wait while one is searched
+_PART_BYTES: Final = 250_000  # other threads wait while one is searched
 _BRANCHES: Final = 3  # bytes
 #: A secret inside base64: what stands for it is encoded too, so that its kind is not seen.
 ENCODED: Final = "encoded"
@@ -265,7 +265,7 @@ def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -
     """Name the files of ours, and the backups and exports, in whose bytes, or in what they unpack to, a secret still is."""
     known = {secret for secret in redactor.seen or () if len(secret) >= _LEAST_SEARCHED}
     lowered = sorted({each.encode("utf-8", "replace").lower() for each in known})
-    pattern = re.compile(any_of(lowered)) if lowered else None
+    pattern, longest = re.compile(any_of(lowered)) if lowered else None, max(map(len, lowered), default=0)
     database, folder = deps.db.path, deps.db.path.parent
     ours = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
     ours += [path for path in deps.payloads.folder.rglob("*") if path.is_file()]
@@ -276,7 +276,7 @@ def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -
         progress("searching files", n, len(ours) + len(others))
         named = redactor.text(str(path))  # an export is named after its session
         try:
-            if path.exists() and _holds(path, pattern, redactor):
+            if path.exists() and _holds(path, pattern, longest, redactor):
                 (out.backups if path in others else out.holding).append(named)
         except StoreError:
             out.closed.append(named)
@@ -304,15 +304,18 @@ def any_of(words: Sequence[bytes], shared: int = _BRANCHES) -> bytes:
     return b"|".join(re.escape(first) + b"(?:" + any_of(ends, shared - 1) + b")" for first, ends in rest.items())
 
 
-def _holds(path: Path, pattern: re.Pattern[bytes] | None, redactor: Redactor) -> bool:
-    """Is a secret in the bytes of a file, or in what it says once it is unpacked? Raises StoreError where it cannot be read."""
+def _holds(path: Path, pattern: re.Pattern[bytes] | None, longest: int, redactor: Redactor) -> bool:
+    """Is a secret in the bytes of a file, or in what it says once it is unpacked? Raises StoreError where it cannot be read.
+
+    ``longest``: bytes of the longest secret, which may begin in one part of the file and end in the next.
+    """
     if pattern is not None:
         tail = b""
         with path.open("rb") as file:
             while part := file.read(_PART_BYTES):
-                if pattern.search((tail + part).lower()):
+                if pattern.search((tail := tail + part).lower()):
                     return True
-                tail = part[-_OVERLAP_BYTES:]
+                tail = tail[-longest:]
     return any(redactor.text(text) != text for text in _texts_in(path))
 
 

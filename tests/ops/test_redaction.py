@@ -414,6 +414,32 @@ def test_messages_are_found_and_known_again_without_their_secrets(tmp_path: Path
     assert "FAILED" not in run("doctor deep", home.deps(None, trusted=True))
 
 
+def test_a_process_that_stored_a_secret_does_not_write_it_again(tmp_path: Path) -> None:
+    """The end of a message goes into the index of the next one: as it is stored by then, though it was redacted before."""
+    home = Home(tmp_path / "home", sensitive_patterns_enabled="true", sensitive_patterns="github_token")
+    home.say("hello", said := f"use {SECRETS[2]} and password: {SECRETS[0]}")
+    other = Home(tmp_path / "home")
+    other_says = command.answer("redact all apply", other.deps(trusted=True))
+    other.close()
+    home.say("hello", said, "and something else")
+    home.close()
+
+    assert (other_says.code, other_says.data["messages"]) == (OK, 1)
+    assert SECRETS[0].encode() not in home.path.read_bytes()
+
+
+def test_a_long_secret_is_found_across_the_parts_of_a_file(tmp_path: Path) -> None:
+    """Files are searched in parts; a secret of any length may begin in one and end in the next."""
+    home = Home(tmp_path / "home")
+    secret = "".join(chr(97 + n * n % 26) + str(n) for n in range(4_000))
+    home.runtime.ingest_list("s1", [{"role": "user", "content": "hello", "extra": {"password": secret}}], source="cli")
+    (export := tmp_path / "home" / "lcm-exports" / "notes.bin").parent.mkdir()
+    export.write_text("word " * 48_000 + secret)
+    answer = command.answer("redact apply", home.deps(trusted=True))
+
+    assert answer.data["backups_with_secrets"] == [str(export)]
+
+
 def test_redact_shows_first_what_it_would_do(tmp_path: Path) -> None:
     """And changes nothing; in a chat nobody takes out what others said."""
     home = full_home(tmp_path / "home")
