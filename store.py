@@ -272,8 +272,8 @@ class MessageStore:
 
     def shrink(self, row: Row, stored_json: str) -> bool:
         """Transcript GC: another stored JSON, from which the same message comes back. False: the row is not what it was."""
-        now = self._db.fetch("SELECT flags FROM messages WHERE store_id = ?", (row.store_id,))
-        if now != [(row.head.flags,)]:
+        now = self._rows([row.store_id])
+        if not now or (now[0].head.flags, now[0].stored_json) != (row.head.flags, row.stored_json):
             return False
         self._db.execute(
             "UPDATE messages SET envelope = ?, flags = flags | ? WHERE store_id = ?",

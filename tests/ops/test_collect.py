@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worlds.home import Home
 from worlds.process import Chat, World, chat
 
+from hermes_lcm.command import run
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import StoreError
 from hermes_lcm.records import Flag, NewNode, Scope
 from hermes_lcm.search import query as words
 from hermes_lcm.search.scope import Rights
+from hermes_lcm.storage.payloads import Payloads
 from hermes_lcm.text import blobs
 
 GC = {
@@ -183,6 +186,31 @@ def test_the_second_round_finds_nothing_to_do(world: World) -> None:
     assert len(collected(world)) == 99
     assert world.runtime.collector.collect() == (0, 0)
     assert sum("INFO" in str(message["content"]) for message in world.stored()) == 21
+
+
+def test_a_result_that_another_process_redacts_meanwhile_keeps_its_new_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its flags stay the same where it had lost a secret before; the old words' file is gone by then."""
+    token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    world = World(tmp_path, **GC, sensitive_patterns_enabled=True, sensitive_patterns=("github_token",))
+    world.take(
+        chat().user("look").calls("a").results("a", text=f"{LOG}\n{token}\npassword: hunter2secret").says("done")
+    )
+    summarised(world, 3)
+    other, view = Home(tmp_path, **{name: str(value) for name, value in GC.items()}), Payloads.view
+
+    def viewed(payloads: Payloads, row: Any) -> Any:
+        monkeypatch.undo()
+        run("redact all apply", other.deps(None, trusted=True))
+        return view(payloads, row)
+
+    monkeypatch.setattr(Payloads, "view", viewed)
+    world.runtime.upkeep.between_turns()
+    text = world.restart().runtime.view_store.text(3)
+
+    assert text.startswith(LOG)
+    assert text.endswith("password: [redacted:password_assignment]")
 
 
 def test_a_damaged_result_keeps_no_other_from_shrinking(world: World) -> None:
