@@ -363,17 +363,21 @@ def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress
     What was pinned meanwhile stays whole; it is returned. Without ``summaries`` these stay: they are what is kept of the rows.
     """
     nodes = [row[0] for row in deps.db.query(_ABOVE, (json.dumps(list(rows)),))] if summaries else []
-    texts = _made_again(deps, nodes, frozenset(rows))
+    texts, known = _made_again(deps, nodes, frozenset(rows)), {*nodes}
     shas: set[str] = set()
     done, kept = 0, frozenset[int]()
     with deps.db.secure():
         for chosen in parts(rows):
             with deps.db.part():
-                if late := holds.held(deps, chosen):
-                    kept |= late
-                    texts = _made_again(deps, [*texts], frozenset(rows) - kept)
+                late = holds.held(deps, chosen)
                 part = [store_id for store_id in chosen if store_id not in late]
-                for (node_id,) in deps.db.fetch(_ABOVE, (json.dumps(part),)):
+                above = [row[0] for row in deps.db.fetch(_ABOVE, (json.dumps(part),))] if summaries else []
+                new = [node_id for node_id in above if node_id not in known]  # another process wrote it meanwhile
+                if late or new:
+                    kept |= late
+                    texts = _made_again(deps, [*texts, *new], frozenset(rows) - kept)
+                    known.update(new)
+                for node_id in above:
                     if (made := texts.pop(node_id, None)) is not None:
                         _overwrite(deps, made)
                 if summaries and part:

@@ -17,7 +17,7 @@ from worlds.process import World as Live
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import FOUND, OK, REFUSED
-from hermes_lcm.dag import fingerprint
+from hermes_lcm.dag import SummaryDag, fingerprint
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.ops.forget.elsewhere import Selection
@@ -171,6 +171,30 @@ def test_what_is_pinned_while_a_purge_removes_stays(tmp_path, name):
     assert all("zebras" in home.runtime.store.text(n) for n in stays)
     assert "purged" in home.runtime.store.text(1)
     assert ("message 69" in home.runtime.dag.nodes([node])[0].text) == (name == "msg_70")
+
+
+def test_what_is_summarised_while_a_purge_looks_is_made_again_too(tmp_path, monkeypatch):
+    """Another process writes a leaf and one above it between the list of summaries and the first change."""
+    home = Home(tmp_path / "home")
+    home.say(*(f"message {n} about zebras and their stripes" for n in range(20)))
+    home.node(*range(1, 6), text="Zebras, all of them.")
+    sources = SummaryDag.sources
+
+    def written_meanwhile(dag, node_id):
+        monkeypatch.undo()
+        witness = dag.witness(1, 0, range(6, 11))
+        leaf = NewNode(
+            1, 0, "verified", "Zebras.", "", 5, 50, (*range(6, 11),), b"leaf", "m", "detailed", witness=witness
+        )
+        home.node(node_id, dag.add(leaf, now=home.now).node_id, depth=1, text="All zebras.")
+        return sources(dag, node_id)
+
+    monkeypatch.setattr(SummaryDag, "sources", written_meanwhile)
+    ask(home, "purge session s1 apply")
+    nodes = home.runtime.dag.nodes([1, 2, 3])
+
+    assert len(nodes) == 3
+    assert not [node.text for node in nodes if "zebras" in node.text.lower()]
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["purged long ago", "purged just now"])
