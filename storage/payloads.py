@@ -81,14 +81,14 @@ class Payloads:
 
     # -- writing ------------------------------------------------------------------------------------
     def keep(self, text: str, kind: str, mime: str) -> Ref | None:
-        """Write a text into its file, durably. None when that failed: the text must stay where it is."""
+        """Write a text into its file, durably, unless it is there. None when that failed: the text must stay where it is."""
         raw = text.encode("utf-8", "surrogatepass")
         if len(raw) > MOST_BYTES:
             return None
         ref = Ref(sha256(raw).hexdigest(), kind, mime, len(raw))
         path = self.path(ref.sha)
         try:
-            if not path.exists():
+            if not path.exists() or self._read(ref.sha, ref.bytes)[1]:  # a damaged one would damage this message, too
                 disk.write(path, _deflated(raw, kind), within=self.folder)
         except OSError as exc:
             self._health.degraded(

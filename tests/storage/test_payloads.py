@@ -172,6 +172,17 @@ def test_a_damaged_file_is_not_believed(world: World) -> None:
     assert [each.topic for each in world.health.problems()] == [f"payload file_{file.stem[:16]}"]
 
 
+@pytest.mark.parametrize("left", [b"", b"no file of ours"], ids=["empty", "other"])
+def test_a_damaged_file_is_written_again_with_the_next_message_that_shows_it(left: bytes, world: World) -> None:
+    """What is stored now comes back, and so does what was stored before."""
+    world.take(live := chat().user(f"look {URI}"))
+    files(world)[0].write_bytes(left)
+    world = world.restart()
+    world.take(live.says("ok").user(f"again {URI}"))
+
+    assert whole(world) == list(live)
+
+
 def test_every_damaged_file_is_named(world: World) -> None:
     """A sound one that is read in between takes no name away; one that is put back takes its own."""
     live = chat().user(URI).user(f"{URI[:-8]}AAAA").user(f"{URI[:-8]}BBBB")
