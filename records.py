@@ -69,7 +69,8 @@ class Message:
 
     ``text`` is what a person would read (content parts joined, no tool calls); ``stored_json`` is the host's whole dict as
     JSON in UTF-8; ``digest`` (16 bytes) identifies the canonical core. ``value`` is what the stored JSON of a message that nobody
-    has changed yet says: to be read, never to be changed. None: not at hand.
+    has changed yet says: to be read, never to be changed. None: not at hand. ``files``: digests of the payload files that
+    were just written for it.
     """
 
     role: str
@@ -84,6 +85,7 @@ class Message:
     uid: str | None = None
     flags: int = Flag.NONE
     value: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    files: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,8 +179,9 @@ class Runtime:
         self.metrics = self._measuring(config)
         self.leases = Leases(self.db)
         self.ingest = Ingest(
-            self.whole_store, self.sessions, self.dag, leases=self.leases, filters=self.filters, named=self.filters.name
-        )
+            self.whole_store, self.sessions, self.dag, leases=self.leases, filters=self.filters, named=self.filters.name,
+            lost=self.payloads.lost,
+        )  # fmt: skip
         self.calibration = Calibration(count=Exact(tokens.count, host.tiktoken_cache), rough=host.rough)
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.
         self.windows: dict[str, int] = {}

@@ -152,6 +152,7 @@ class WriteFilters:
             stored_json=_dumped(stored).encode("utf-8"),
             flags=read.flags | Flag.EXTERNALISED,
             value=None,
+            files=tuple(fold.refs),
         )
 
     def _is_large(self, stored_json: bytes) -> bool:

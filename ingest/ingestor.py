@@ -89,13 +89,16 @@ class Ingest:
         leases: Leases,
         filters: WriteFilters | None = None,
         named: Callable[[str], str] = str,
+        lost: Callable[[Message], bool] = lambda _: False,
     ) -> None:
+        """``lost``: whether a file of a message was removed since the filters wrote it."""
         self._store = store
         self._sessions = sessions
         self._dag = dag
         self._leases = leases
         self._filters = filters
         self._named = named  # how a name or an id is stored
+        self._lost = lost
         self._lock = threading.Lock()
         self._transcripts = Transcripts(store, sessions)
         self._first_messages = FirstMessages(store, sessions, self._transcripts, dag)
@@ -572,11 +575,16 @@ class Ingest:
             return 0, Flag.NONE
         first = owners[0][0] if owners else 0
         joins, now = session.session_id not in self._joined, time.time()
-        with self._store.writing() if joins else nullcontext():
+        in_files = [row.message for row in rows if row.message.files]
+        with self._store.writing() if joins or in_files else nullcontext():
             ids = self._store.append(
                 session.conversation_id, session.session_id, last_seq, rows, source=source, now=now,
                 retract=changes.plan.retracted, restore=restored, previous_text=self._end_before(first, entries),
             )  # fmt: skip
+            if any(map(self._lost, in_files)):
+                raise Overtaken(
+                    f"a file of a message of {session.session_id!r} was removed meanwhile; it is written again"
+                )
             if joins:
                 self._leases.join(WORKS_AT.format(session.session_id))
         self._joined.add(session.session_id)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import way_out
-from ..records import Flag, Row
+from ..records import Flag, Message, Row
 from ..text import blobs, content
 from ..text.blobs import Ref
 from . import disk
@@ -41,6 +41,7 @@ MOST_BYTES: Final = 256 * 1024 * 1024
 _YOUNG_S = 3600.0
 _NOTE = "INSERT OR IGNORE INTO payloads(sha, kind, mime, bytes, chars, created_at) VALUES (?,?,?,?,?,?)"
 _REFER = "INSERT OR IGNORE INTO payload_refs(sha, digest) VALUES (?,?)"
+_SHOWN = "SELECT sha FROM payload_refs WHERE digest = ?"
 _NAMED = "SELECT sha, kind, mime, bytes FROM payloads WHERE sha >= ? AND sha < ? ORDER BY sha"
 _SHOWN_BY = f"""
 SELECT m.store_id FROM payload_refs AS r JOIN messages AS m ON m.digest = r.digest AND m.flags & {Flag.EXTERNALISED}
@@ -108,6 +109,11 @@ class Payloads:
         with self._db.transaction():
             self._db.executemany(_NOTE, [(r.sha, r.kind, r.mime, r.bytes, chars.get(r.sha, 0), now) for r in each])
             self._db.executemany(_REFER, [(r.sha, digest) for r in each])
+
+    def lost(self, message: Message) -> bool:
+        """Was a file of a message removed, with the last other one that showed it? Inside the transaction that stores it."""
+        noted = {str(row[0]) for row in self._db.fetch(_SHOWN, (message.digest,))}
+        return not noted.issuperset(message.files) or not all(self.path(sha).exists() for sha in message.files)
 
     def path(self, sha: str) -> Path:
         """Path of a digest's file."""
@@ -237,7 +243,7 @@ class Payloads:
 
     def forget(self, digest: bytes) -> list[str]:
         """Files that a message (known by its digest) showed: it shows them no more, until ``refer`` says so again."""
-        shas = [str(row[0]) for row in self._db.fetch("SELECT sha FROM payload_refs WHERE digest = ?", (digest,))]
+        shas = [str(row[0]) for row in self._db.fetch(_SHOWN, (digest,))]
         self._db.execute("DELETE FROM payload_refs WHERE digest = ?", (digest,))
         return shas
 
@@ -264,15 +270,19 @@ class Payloads:
         return gone
 
     def remove(self, shas: Iterable[str]) -> None:
-        """Remove those of these files that no message shows, for good: they are overwritten first."""
+        """Remove those of these files that no message shows, for good: they are overwritten first.
+
+        Each in a transaction: who stores a message that shows it meanwhile has noted that, or finds it gone (``lost``).
+        """
         named = {str(row[0]) for row in self._db.query("SELECT DISTINCT sha FROM payload_refs")}
-        gone = sorted(set(shas) - named)
-        with self._lock:
-            for sha in gone:
-                self._cache.pop(sha, None)
+        for sha in sorted(set(shas) - named):
+            with self._db.part():
+                if self._db.fetch("SELECT 1 FROM payload_refs WHERE sha = ? LIMIT 1", (sha,)):
+                    continue
                 disk.erase(self.path(sha))
-        with self._db.transaction():
-            self._db.executemany("DELETE FROM payloads WHERE sha = ?", [(sha,) for sha in gone])
+                self._db.execute("DELETE FROM payloads WHERE sha = ?", (sha,))
+            with self._lock:
+                self._cache.pop(sha, None)
 
     def each(self) -> Iterator[tuple[Path, str]]:
         """Every file and what it says; one that is damaged is passed over."""

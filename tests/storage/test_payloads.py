@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from worlds.home import Home
 from worlds.process import World, chat, tokens_of
 
+from hermes_lcm.command import run
 from hermes_lcm.errors import NotFound, StoreError
 from hermes_lcm.ops.doctor.file import payload_files
 from hermes_lcm.ops.doctor.repair import repair
 from hermes_lcm.recall.access import Payload
 from hermes_lcm.records import Flag, NewNode
 from hermes_lcm.search.scope import Rights
+from hermes_lcm.storage.payloads import Payloads
 from hermes_lcm.text import blobs
 from hermes_lcm.tools import call
 
@@ -181,6 +183,28 @@ def test_a_damaged_file_is_written_again_with_the_next_message_that_shows_it(lef
     world.take(live.says("ok").user(f"again {URI}"))
 
     assert whole(world) == list(live)
+
+
+@pytest.mark.parametrize("step", ["keep", "refer"])
+def test_a_file_that_another_process_purges_while_it_is_stored_again_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Between its writing and its row: what the new message shows is written again, what the old one said is gone."""
+    world, other, plain = Home(tmp_path), Home(tmp_path), getattr(Payloads, step)
+    world.runtime.ingest_list("s1", live := chat().user(f"look {URI}").says("ok"), source="cli")
+
+    def purged_then(*given: Any) -> Any:
+        done = plain(*given)
+        monkeypatch.undo()
+        run("purge messages msg_1 apply", other.deps(trusted=True))
+        return done
+
+    monkeypatch.setattr(Payloads, step, purged_then)
+    world.runtime.ingest_list("s1", live.user(f"again {URI}"), source="cli")
+    stored = world.restart().runtime.whole_store.rows([1, 3])
+
+    assert "purged" in stored[0].text
+    assert stored[1].stored_json == live[2]
 
 
 def test_every_damaged_file_is_named(world: World) -> None:
