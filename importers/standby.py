@@ -131,7 +131,8 @@ class Standby:
     def _reason_of(self, exc: Exception) -> StoreError | None:
         """Why the file cannot be used; None where what failed is no matter of the file."""
         if isinstance(exc, StoreError) and not isinstance(exc.__cause__, _OF_A_VALUE):
-            return exc
+            lost = files.lost_parts(self._db.file) if type(exc) is StoreError and not is_memory(self._db.file) else []
+            return StoreCorrupt(f"{exc}; gone: {schema.lacked(lost)}") if lost else exc
         with suppress(StoreError):
             if odd := schema.odd_numbers(self._db.query):
                 return StoreCorrupt(f"{self._db.file}: {'; '.join(odd)}")

@@ -17,10 +17,10 @@ import sqlite3
 import struct
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import get_native_id
@@ -488,6 +488,17 @@ def triggers(path: Path) -> tuple[str, ...]:
         return ()
 
 
+def lost_parts(path: Path) -> list[str]:
+    """Tables and columns that a file of this release lacks; none where it cannot be read."""
+    try:
+        with reading(path) as connection:
+            head = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+            ours = head == [migrations.APPLICATION_ID, migrations.VERSION]
+            return migrations.lost_parts(connection.execute) if ours else []
+    except StoreError:
+        return []
+
+
 def drop_triggers(path: Path) -> None:
     """Take the triggers out of a file. What they did before stays done."""
     quoted = [name.replace('"', '""') for name in triggers(path)]
@@ -520,13 +531,27 @@ _FITS: Final[dict[str, tuple[type, ...]]] = {
     "TEXT": (str,),
     "BLOB": (bytes, int),
 }
+#: Tables whose rows are saved without columns that another program removed. Of others they are made anew.
+_WITHOUT: Final = frozenset(("messages", "sessions", "conversations"))
+#: Values of columns that are gone and have no default, until the message itself says them.
+_UNSAID: Final[dict[str, leaves.Value]] = {
+    "role": "user", "digest": b"", "tokens": 0, "chars": 0, "pos": 0.0, "stored_at": 0.0, "source": "",
+    "created_at": 0.0, "started_at": 0.0,
+}  # fmt: skip
+#: Without it nothing tells whether a message may be shown.
+_NEEDED: Final = "flags"
+_TABLE_TEXT: Final = re.compile(r"CREATE TABLE [^(]*\(")
 
 
 @dataclass(slots=True)
 class Salvage:
-    """Rows that came over from a damaged file, by table, and what could not be read. ``names``: ids of sessions by number."""
+    """Rows that came over from a damaged file, by table, and what could not be read.
+
+    ``names``: ids of sessions by number; ``gone``: columns (`messages.chars`) that the file lacks.
+    """
 
     kept: dict[str, int] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
     unreadable: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
@@ -538,14 +563,21 @@ Accept = Callable[[str, dict[str, Any]], bool]
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Shape of a table's rows. ``alias``: the column that is the row's number."""
+    """Shape of a table's rows. ``alias``: the column that is the row's number.
+
+    ``places``: where the damaged file has each column, None for one that is gone; () where it has them as they should be.
+    ``width``: how many columns it has.
+    """
 
     name: str
     columns: tuple[str, ...]
     types: tuple[str, ...]
     required: tuple[bool, ...]
+    defaults: tuple[leaves.Value, ...]
     has_rowid: bool
     alias: int | None
+    places: tuple[int | None, ...] = ()
+    width: int = 0
 
     @classmethod
     def of(cls, connection: sqlite3.Connection, table: str) -> _Shape:
@@ -554,18 +586,51 @@ class _Shape:
         has_rowid = "WITHOUT ROWID" not in text
         alias = next((n for n, row in enumerate(info) if row[5] and row[2] == "INTEGER"), None) if has_rowid else None
         names, types = tuple(row[1] for row in info), tuple(row[2] for row in info)
-        return cls(table, names, types, tuple(bool(row[3]) for row in info), has_rowid, alias)
+        defaults = tuple(connection.execute(f"SELECT {row[4] or 'NULL'}").fetchone()[0] for row in info)
+        return cls(table, names, types, tuple(bool(row[3]) for row in info), defaults, has_rowid, alias)
+
+    def as_in(self, theirs: Sequence[str]) -> _Shape:
+        """The same for a file in which columns were removed, renamed or moved. ``theirs``: its columns in their order."""
+        if tuple(theirs) == self.columns:
+            return self
+        renamed = {n for n, name in enumerate(theirs) if name not in self.columns}
+        places = (theirs.index(c) if c in theirs else n if n in renamed else None for n, c in enumerate(self.columns))
+        return replace(self, places=tuple(places), width=len(theirs))
+
+    @property
+    def gone(self) -> Iterator[str]:
+        """Columns that the damaged file lacks."""
+        return (f"{self.name}.{self.columns[n]}" for n, place in enumerate(self.places) if place is None)
+
+    def _placed(self, values: tuple[leaves.Value, ...]) -> tuple[leaves.Value, ...]:
+        """Values of a cell in the order of the columns; () where what is gone is needed.
+
+        A row that has all columns although the list of tables names others is one as it should be: that list may be damaged.
+        """
+        if len(values) == len(self.columns) != self.width:
+            return values
+        out: list[leaves.Value] = []
+        for n, place in enumerate(self.places):
+            name = self.columns[n]
+            if place is not None and place < len(values):
+                out.append(values[place])
+            elif self.name not in _WITHOUT or name == _NEEDED:
+                return ()
+            else:
+                out.append(_UNSAID.get(name) if self.defaults[n] is None else self.defaults[n])
+        return tuple(out)
 
     def row(self, cell: leaves.Cell) -> tuple[leaves.Value, ...] | None:
         """The row that a cell holds; None for one of something else, or garbage."""
-        if (cell.rowid is not None) != self.has_rowid or len(cell.values) != len(self.columns):
+        values = self._placed(cell.values) if self.places and cell.of else cell.values
+        if (cell.rowid is not None) != self.has_rowid or len(values) != len(self.columns):
             return None
-        for n, value in enumerate(cell.values):
+        for n, value in enumerate(values):
             if value is None and (n == self.alias or not self.required[n]):
                 continue
             if n == self.alias or not isinstance(value, _FITS[self.types[n]]):
                 return None
-        return tuple(cell.rowid if n == self.alias else value for n, value in enumerate(cell.values))
+        return tuple(cell.rowid if n == self.alias else value for n, value in enumerate(values))
 
 
 def salvage(source: Path, target: Path, accept: Accept, progress: Progress = silent) -> Salvage:
@@ -586,14 +651,37 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
             new.execute("BEGIN")
             new.execute("DELETE FROM meta")  # what it has of its own: it gets that of the damaged one
             shapes = {table: _Shape.of(new, table) for table in tables(new) if table not in _MADE_ANEW}
+            shapes |= _as_found(shapes, found.texts)
+            out.gone = frozenset(name for shape in shapes.values() for name in shape.gone)
             _copy(found, shapes, new, accept, out, progress)
             new.execute("DELETE FROM meta WHERE key GLOB ?", (_READ_OF_LEDGER,))
             new.execute("COMMIT")
             known = set(found.names.values())
             if known and int.from_bytes(data[60:64], "big") != upgrade.DEVELOPMENT:
-                gone = [table for table in shapes if table not in known and not out.kept[table]]
-                out.notes += [f"gone: {lacked([table])}" for table in gone]
+                gone = [table for table in out.kept if table not in known and not out.kept[table]]
+                out.notes += [f"gone: {lacked([part])}" for part in (*gone, *sorted(out.gone))]
     return out
+
+
+def _as_found(shapes: Mapping[str, _Shape], texts: Mapping[str, str]) -> dict[str, _Shape]:
+    """Shapes of a damaged file's tables by their names there, as far as its schema can be read; a table may have been renamed."""
+    theirs = {name: columns for name, text in texts.items() if (columns := _columns_said(text))}
+    lost = {shape.columns: shape for name, shape in shapes.items() if name not in theirs}
+    return {name: shape.as_in(columns) for name, columns in theirs.items()
+            if (shape := shapes.get(name) or lost.get(columns)) is not None}  # fmt: skip
+
+
+def _columns_said(text: str) -> tuple[str, ...]:
+    """Columns that a CREATE TABLE statement names; none where SQLite does not understand it."""
+    if not _TABLE_TEXT.match(text):
+        return ()
+    with closing(sqlite3.connect(":memory:")) as made:
+        try:
+            made.execute(text)
+            sql = "SELECT c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE m.name NOT GLOB 'sqlite_*'"
+            return tuple(row[0] for row in made.execute(sql))
+        except sqlite3.Error:
+            return ()
 
 
 def holds_messages(path: Path) -> bool:
@@ -607,8 +695,9 @@ def holds_messages(path: Path) -> bool:
     ):
         for _, statement in migrations.statements():
             made.execute(statement)
-        shapes = {"messages": _Shape.of(made, "messages")}
         found = leaves.Leaves(data, log.read_bytes() if log.is_file() else b"")
+        shapes = {"messages": _Shape.of(made, "messages")}
+        shapes |= _as_found(shapes, found.texts)
         return any(_told_apart(cell, shapes)[1] for cell in found.cells())
 
 
@@ -620,7 +709,7 @@ def _copy(
     out: Salvage,
     progress: Progress,
 ) -> None:
-    out.kept = dict.fromkeys(shapes, 0)
+    out.kept = dict.fromkeys((shape.name for shape in shapes.values()), 0)
     last: dict[str, int] = {}
     for n, cell in enumerate(found.cells()):
         if n % 1000 == 0:
@@ -637,9 +726,9 @@ def _copy(
         out.kept[shape.name] += new.execute(f'INSERT OR IGNORE INTO "{shape.name}" VALUES ({marks})', row).rowcount
         if shape.alias is not None and cell.rowid is not None:
             last[shape.name] = max(last.get(shape.name, 0), cell.rowid)
-    for table, shape in shapes.items():
+    for shape in shapes.values():
         if shape.alias is not None:
-            _spend(new, table, last.get(table, 0))
+            _spend(new, shape.name, last.get(shape.name, 0))
     _count_gaps(new, last, out)
 
 

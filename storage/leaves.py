@@ -94,7 +94,16 @@ class Leaves:
     @cached_property
     def names(self) -> Mapping[int, str]:
         """Table of each root page, as far as rows of the schema can be found, wherever they lie."""
-        found: dict[int, str] = {}
+        return {root: name for root, name, _ in self._schema}
+
+    @cached_property
+    def texts(self) -> Mapping[str, str]:
+        """CREATE TABLE statements by the names of their tables, as the file says them."""
+        return {name: text for _, name, text in self._schema if text.startswith("CREATE TABLE ")}
+
+    @cached_property
+    def _schema(self) -> list[tuple[int, str, str]]:
+        found: list[tuple[int, str, str]] = []
         for number in range(1, self._last + 1):
             if self._root(number) in (0, 1):
                 for _, values in self._on(number):
@@ -102,7 +111,7 @@ class Leaves:
                         case ("table" | "index", str(name), str(), int(root), sql) if sql is None or _NAMES.match(
                             str(sql)
                         ):
-                            found[root] = name
+                            found.append((root, name, str(sql or "")))
         return found
 
     def _on(self, number: int) -> Iterator[tuple[int | None, tuple[Value, ...]]]:

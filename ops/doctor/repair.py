@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from ...errors import StoreCorrupt, StoreError
 from ...search import vectors
 from ...search.index import prepare
 from ...session import LOST_ID
 from ...storage import files
+from ...storage.blocks import UNREADABLE, Blocks
 from ...storage.connection import Database
 from ...storage.files import Progress, Salvage, silent
 from ...storage.meta import COUNT_REMOVED, Meta
+from ...storage.packing import read_json
 from ...storage.schema import lacked
+from ...text import content
 from .. import backup
 from ..render import counted
 from ..survey import NOT_READ, Survey, damages, readable
@@ -116,6 +119,14 @@ _SOME_ARE_LEFT = """
 DELETE FROM meta WHERE key LIKE 'lost:%' AND EXISTS
        (SELECT 1 FROM messages WHERE conversation_id = CAST(substr(key, 6) AS INTEGER))
 """
+#: Columns that a message's stored JSON says too, and what stands for others that another program removed.
+_SAID_TOO: Final = ("role", "tool_name", "answers", "digest", "tokens", "chars", "said_at")
+_OTHERWISE: Final = {
+    "messages.pos": "UPDATE messages SET pos = seq",
+    "messages.stored_at": "UPDATE messages SET stored_at = coalesce(said_at, 0)",
+    "messages.source": """UPDATE messages SET source = coalesce(
+                          (SELECT platform FROM sessions WHERE sessions.session_key = messages.session_key), '')""",
+}
 _RELINK = (
     ("messages that a development version laid aside, in files that are gone", _FILELESS),
     ("messages whose block was unreadable", _BLOCKLESS),
@@ -172,11 +183,11 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
         return Diagnosis()
     if added := files.triggers(deps.db.path):
         return Diagnosis(triggers=added)
+    if lost := files.lost_parts(deps.db.path):  # SQLite finds such a file sound; a new one has all tables
+        return Diagnosis((f"a part of it is gone: {lacked(lost)}",))
     progress("checking the file", 0, 0)
     try:
         deps.db.open()
-        if lost := Survey(deps.db).lost_tables():  # SQLite finds such a file sound; a new one has all tables
-            return Diagnosis((f"a part of it is gone: {lacked(lost)}",))
         damaged = damages(deps.db, progress)
         if damaged:
             return Diagnosis(damaged)
@@ -282,6 +293,7 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
 def _relinked(path: Path, saved: Salvage) -> list[str]:
     """Make the saved rows point at each other again, and note what is gone."""
     notes = []
+    _read_again(path, saved.gone)
     files.rewrite(path, [(_SPENT_NODE_IDS, ()), (_COUNT_MESSAGES, ())])
     given = {"owner": RECOVERED, "names": json.dumps(saved.names)}
     for what, sql in _RELINK:
@@ -298,3 +310,33 @@ def _relinked(path: Path, saved: Salvage) -> list[str]:
     if not saved.unreadable and not saved.notes:
         notes.append("every row that the damaged file lists was saved")
     return notes
+
+
+def _read_again(path: Path, gone: Collection[str]) -> None:
+    """Fill columns of messages that the damaged file lacked, from what the messages themselves say."""
+    said = [name for name in _SAID_TOO if f"messages.{name}" in gone]
+    fresh = Database(path)
+    try:
+        if said:
+            update = f"UPDATE messages SET {', '.join(f'{name} = ?' for name in said)} WHERE store_id = ?"
+            blocks = Blocks(fresh)
+            for rows in fresh.iterate("SELECT store_id, envelope FROM messages"):
+                values = [_values(blocks, said, *row) for row in rows]
+                with fresh.transaction():
+                    fresh.executemany(update, [each for each in values if each])
+        with fresh.transaction():
+            for part, sql in _OTHERWISE.items():
+                if part in gone:
+                    fresh.execute(sql)
+    finally:
+        fresh.close()
+
+
+def _values(blocks: Blocks, said: Sequence[str], store_id: int, stored: Any) -> tuple[Any, ...]:
+    """What a message says of itself, and its address; () where it cannot be read."""
+    try:
+        message = content.read_message(content.decode(read_json(store_id, stored, blocks.block)))
+    except UNREADABLE:
+        return ()
+    found = {"chars": len(message.text)}
+    return (*(found.get(name, getattr(message, name, None)) for name in said), store_id)

@@ -11,14 +11,16 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from worlds.breaking import Host
+from worlds.breaking import Host, lost_or_doubled
 from worlds.home import PAGE_BYTES as PAGE
 from worlds.home import Home
 from worlds.process import chat
 
+from hermes_lcm import command
 from hermes_lcm.command import answer
 from hermes_lcm.storage import leaves, schema
 
@@ -236,19 +238,76 @@ def test_messages_that_were_cut_off_are_named_until_the_loss_is_accepted(source:
     world.close()
 
 
-def test_a_column_of_the_messages_that_is_gone_is_named_with_the_way_back(source: Path, tmp_path: Path) -> None:
-    """No repair makes it up: the file stays as it is, and a backup takes its place."""
+#: Columns of messages that a repair fills again: what each says stands in the message, or follows from where it stands.
+FILLED = ("role", "tool_name", "answers", "digest", "tokens", "chars", "said_at", "source", "revises", "pos")
+
+
+@pytest.mark.parametrize("column", FILLED)
+def test_a_column_of_the_messages_that_is_gone_is_filled_again(column: str, source: Path, tmp_path: Path) -> None:
+    """Each row holds what it held; the repair names the column, and the deep doctor finds nothing after it."""
+    world = Home(shutil.copytree(source, tmp_path / "home"))
+    world.close()
+    rows = f"SELECT store_id, {column} FROM messages ORDER BY store_id"
+    with closing(sqlite3.connect(world.path)) as raw:
+        before = raw.execute(rows).fetchall()
+        for (name,) in raw.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'index' AND sql GLOB '* ON messages(*'"
+        ).fetchall():
+            raw.execute(f"DROP INDEX {name}")
+        raw.execute(f"ALTER TABLE messages DROP COLUMN {column}")
+    told, done = (answer(words, world.deps(None)) for words in ("doctor", "doctor repair apply"))
+    with closing(sqlite3.connect(world.path)) as raw:
+        after = raw.execute(rows).fetchall()
+
+    assert column in told.text
+    assert "/lcm doctor repair" in told.text
+    assert f"gone: messages.{column}" in done.text
+    assert after == before
+    assert "FAILED" not in answer("doctor deep", world.deps(None)).text
+    world.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE messages RENAME TO msgs",
+        "ALTER TABLE messages RENAME COLUMN envelope TO env",
+        "ALTER TABLE conversations RENAME COLUMN conversation_id TO id",
+        "ALTER TABLE sessions RENAME TO chats",
+        "ALTER TABLE leases DROP COLUMN holder",
+        "DROP TABLE conversations",
+    ],
+)
+def test_a_chat_whose_tables_were_changed_repairs_its_own_database(change: str, source: Path, tmp_path: Path) -> None:
+    """In the process in which a stand-in holds what is said meanwhile; then each message is there once."""
+    host = Host(shutil.copytree(source, tmp_path / "home"))
+    live = SAID.copy().user("and now?")
+    host.says(live)
+    with closing(sqlite3.connect(host.home / "lcm.db")) as raw:
+        raw.execute(change)
+    host.says(live.says("this").user("and then?"))
+    access = command.operator_access(host.runtime, None, None)
+    done = answer("doctor repair apply", replace(access, trusted=True))
+    host.says(live.says("that").user("and in the end?"))
+
+    assert done.code == 0, done.text
+    assert not host.runtime.db.stands_in
+    assert lost_or_doubled(host, live) == ([], [])
+    host.close()
+
+
+def test_a_message_whose_flags_are_gone_is_shown_to_nobody(source: Path, tmp_path: Path) -> None:
+    """They say what may be shown: no repair makes them up. The file stays as it is, and a backup takes its place."""
     world = Home(shutil.copytree(source, tmp_path / "home"))
     answer("backup", world.deps(None))
     world.close()
-    world.raw("ALTER TABLE messages DROP COLUMN chars")
-    told, dry, done = (answer(words, world.deps(None)) for words in ("doctor", "doctor repair", "doctor repair apply"))
     with closing(sqlite3.connect(world.path)) as raw:
-        assert raw.execute("SELECT count(*) FROM messages").fetchone() == (len(SAID),)
+        for name in ("messages_retracted", "messages_externalised", "messages_imported"):
+            raw.execute(f"DROP INDEX {name}")
+        raw.execute("ALTER TABLE messages DROP COLUMN flags")
+    dry, done = (answer(words, world.deps(None)) for words in ("doctor repair", "doctor repair apply"))
 
-    assert "messages.chars" in told.text
     assert "read as a whole" in dry.text
-    assert "restore lcm-" in dry.text
     assert (done.code, "restore lcm-" in done.text) == (3, True), done.text
     assert answer("restore latest apply", world.deps(None)).code == 0
     assert "FAILED" not in answer("doctor deep", world.deps(None)).text
