@@ -790,8 +790,8 @@ class Runtime:
     def saw_window(self, model: str, context_length: int) -> None:
         """An engine works with this model; its window is kept behind the turn, which does not wait for it."""
         if model and context_length > 0:
-            self.windows.pop(model, None)
-            self.windows = dict([*self.windows.items(), (model, context_length)][-_MOST_WINDOWS:])
+            others = [each for each in self.windows.items() if each[0] != model]  # the worker may be writing them down
+            self.windows = dict([*others, (model, context_length)][-_MOST_WINDOWS:])
 
     def prices(
         self, model: str, provider: str, base_url: str, api_key: Any, *, cached: tuple[float, int]

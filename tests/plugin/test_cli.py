@@ -451,6 +451,20 @@ def test_a_terminal_knows_the_window(
     assert not [each for each in said["problems"] if each["topic"] == "context window"]
 
 
+def test_a_window_that_is_seen_while_windows_are_written_down_disturbs_nobody(tmp_path: Path) -> None:
+    """The worker goes through them while an agent begins."""
+    runtime = Home(tmp_path).runtime
+    for model in ("a", "b", "c"):
+        runtime.saw_window(model, 64_000)
+    written = []
+    for model in runtime.windows:
+        runtime.saw_window(model, 128_000)
+        written.append(model)
+
+    assert written == ["a", "b", "c"]
+    assert runtime.windows == dict.fromkeys(written, 128_000)
+
+
 @pytest.mark.parametrize("behind_a_turn", [True, False])
 def test_the_window_of_an_agent_outlives_its_process(behind_a_turn: bool, tmp_path: Path) -> None:
     """Kept behind the turn and when a session ends, for the terminal that asks later."""
