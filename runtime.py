@@ -373,7 +373,7 @@ class Runtime:
         self.spend.load(self.health.kept_state(_SPEND))
         self.daily.load(self.health.kept_state(_DAILY))
         self.calibration.load(self.health.kept_state(_CALIBRATION))
-        self.windows = {**_windows(self.health.kept_state(_WINDOWS)), **self.windows}
+        self.windows = self._all_windows()
 
     def _missed_tables(self, db: Database) -> list[str]:
         """Tables that the file has lost. What they do not concern goes on."""
@@ -793,6 +793,11 @@ class Runtime:
             others = [each for each in self.windows.items() if each[0] != model]  # the worker may be writing them down
             self.windows = dict([*others, (model, context_length)][-_MOST_WINDOWS:])
 
+    def _all_windows(self) -> dict[str, int]:
+        """The windows that were seen, those that other processes wrote down included."""
+        kept = [each for each in _windows(self.health.kept_state(_WINDOWS)).items() if each[0] not in self.windows]
+        return dict([*kept, *self.windows.items()][-_MOST_WINDOWS:])
+
     def prices(
         self, model: str, provider: str, base_url: str, api_key: Any, *, cached: tuple[float, int]
     ) -> plan.Prices:
@@ -826,7 +831,7 @@ class Runtime:
 
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
         self.filters.look_out()
-        self.health.keep({_WINDOWS: self.windows})
+        self.health.keep({_WINDOWS: self._all_windows()})
         with self.health.watched(_COSTS):
             self.costs.save()
         self.upkeep.between_turns(stopped)
@@ -841,7 +846,7 @@ class Runtime:
         """Keep breaker, spend, calibration and windows for the next process."""
         self.health.keep({
             _BREAKER: self.breaker.dump(), _SPEND: self.spend.dump(), _DAILY: self.daily.dump(),
-            _CALIBRATION: self.calibration.dump(), _WINDOWS: self.windows,
+            _CALIBRATION: self.calibration.dump(), _WINDOWS: self._all_windows(),
         })  # fmt: skip
         with self.health.watched(_COSTS):
             self.costs.save()

@@ -465,6 +465,20 @@ def test_a_window_that_is_seen_while_windows_are_written_down_disturbs_nobody(tm
     assert runtime.windows == dict.fromkeys(written, 128_000)
 
 
+def test_processes_with_different_models_keep_the_windows_of_both(tmp_path: Path) -> None:
+    """One that began before the other wrote its window down does not take it away."""
+    first, second = Home(tmp_path), Home(tmp_path)
+    for each, model in ((first, "a"), (second, "b")):
+        each.runtime.saw_window(model, 64_000)
+        each.say("hello")
+    for each in (first, second):
+        each.runtime.save_states()
+    later = first.restart()
+    later.runtime.db.open()
+
+    assert later.runtime.windows == {"a": 64_000, "b": 64_000}
+
+
 @pytest.mark.parametrize("behind_a_turn", [True, False])
 def test_the_window_of_an_agent_outlives_its_process(behind_a_turn: bool, tmp_path: Path) -> None:
     """Kept behind the turn and when a session ends, for the terminal that asks later."""
