@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import get_native_id
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from . import disk, leaves, seals, upgrade
@@ -589,13 +589,14 @@ class _Shape:
         defaults = tuple(connection.execute(f"SELECT {row[4] or 'NULL'}").fetchone()[0] for row in info)
         return cls(table, names, types, tuple(bool(row[3]) for row in info), defaults, has_rowid, alias)
 
-    def as_in(self, theirs: Sequence[str]) -> _Shape:
-        """The same for a file in which columns were removed, renamed or moved. ``theirs``: its columns in their order."""
-        if tuple(theirs) == self.columns:
+    def as_in(self, theirs: _Said) -> _Shape:
+        """The same for a file in which columns were removed, renamed or moved, or the table made anew without its keys."""
+        columns = theirs.columns
+        if columns == self.columns and theirs.has_rowid == self.has_rowid:
             return self
-        renamed = {n for n, name in enumerate(theirs) if name not in self.columns}
-        places = (theirs.index(c) if c in theirs else n if n in renamed else None for n, c in enumerate(self.columns))
-        return replace(self, places=tuple(places), width=len(theirs))
+        renamed = {n for n, name in enumerate(columns) if name not in self.columns}
+        places = (columns.index(c) if c in columns else n if n in renamed else None for n, c in enumerate(self.columns))
+        return replace(self, places=tuple(places), width=len(columns), has_rowid=theirs.has_rowid)
 
     @property
     def gone(self) -> Iterator[str]:
@@ -628,9 +629,14 @@ class _Shape:
         for n, value in enumerate(values):
             if value is None and (n == self.alias or not self.required[n]):
                 continue
-            if n == self.alias or not isinstance(value, _FITS[self.types[n]]):
+            if (n == self.alias and not cell.of) or not isinstance(value, _FITS[self.types[n]]):
                 return None
-        return tuple(cell.rowid if n == self.alias else value for n, value in enumerate(values))
+        return tuple(
+            cell.rowid
+            if n == self.alias and value is None
+            else value  # a table made anew without its key says it itself
+            for n, value in enumerate(values)
+        )
 
 
 def salvage(source: Path, target: Path, accept: Accept, progress: Progress = silent) -> Salvage:
@@ -663,12 +669,20 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
     return out
 
 
+class _Said(NamedTuple):
+    """Columns of a table, and whether its rows have numbers, as a CREATE TABLE statement says it."""
+
+    columns: tuple[str, ...]
+    has_rowid: bool
+
+
 def _as_found(shapes: Mapping[str, _Shape], texts: Mapping[str, str]) -> dict[str, _Shape]:
     """Shapes of a damaged file's tables by their names there, as far as its schema can be read; a table may have been renamed."""
-    theirs = {name: columns for name, text in texts.items() if (columns := _columns_said(text))}
+    theirs = {name: _Said(columns, "WITHOUT ROWID" not in text.upper()) for name, text in texts.items()
+              if (columns := _columns_said(text))}  # fmt: skip
     lost = {shape.columns: shape for name, shape in shapes.items() if name not in theirs}
-    return {name: shape.as_in(columns) for name, columns in theirs.items()
-            if (shape := shapes.get(name) or lost.get(columns)) is not None}  # fmt: skip
+    return {name: shape.as_in(said) for name, said in theirs.items()
+            if (shape := shapes.get(name) or lost.get(said.columns)) is not None}  # fmt: skip
 
 
 def _columns_said(text: str) -> tuple[str, ...]:
@@ -725,7 +739,7 @@ def _copy(
         marks = ",".join("?" * len(row))
         out.kept[shape.name] += new.execute(f'INSERT OR IGNORE INTO "{shape.name}" VALUES ({marks})', row).rowcount
         if shape.alias is not None and cell.rowid is not None:
-            last[shape.name] = max(last.get(shape.name, 0), cell.rowid)
+            last[shape.name] = max(last.get(shape.name, 0), int(row[shape.alias] or 0))
     for shape in shapes.values():
         if shape.alias is not None:
             _spend(new, shape.name, last.get(shape.name, 0))

@@ -307,10 +307,15 @@ HOLDS: Final = {
 }
 _INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
 TABLES: Final = frozenset(table for table, _ in statements())
-_COLUMNS: Final = (
-    "SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c "
-    f"WHERE m.type = 'table' AND m.name IN ({', '.join(repr(table) for table in sorted(TABLES))})"
-)
+_OURS: Final = f"m.type = 'table' AND m.name IN ({', '.join(repr(table) for table in sorted(TABLES))})"
+_COLUMNS: Final = f"SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}"
+#: Types and keys of columns, and how many checks and unique lists a table has.
+_RULES: Final = f"""
+SELECT m.name, c.name, c.type, c.pk FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}
+UNION ALL SELECT m.name, word.value, '', length(m.sql) - length(replace(upper(m.sql), word.value, ''))
+  FROM sqlite_master AS m JOIN json_each('["CHECK", "UNIQUE"]') AS word WHERE {_OURS}
+"""
+_CHANGED: Final = ".*"
 
 
 def version_of(connection: sqlite3.Connection) -> int:
@@ -319,24 +324,36 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 
 @cache
-def columns() -> frozenset[tuple[str, str]]:
-    """Columns of this release, each with its table."""
+def _rules() -> frozenset[tuple[Any, ...]]:
+    """Columns of this release, each with its table, and the rules of each table."""
     with closing(sqlite3.connect(":memory:")) as made:
         for _, statement in statements():
             made.execute(statement)
-        return frozenset(made.execute(_COLUMNS))
+        return frozenset(made.execute(_COLUMNS)) | frozenset(made.execute(_RULES))
+
+
+@cache
+def columns() -> frozenset[tuple[str, str]]:
+    """Columns of this release, each with its table."""
+    return frozenset((table, column) for table, column, *rule in _rules() if not rule)
 
 
 def lost_parts(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
-    """Tables of this release that a file lacks, and columns (`nodes.text`) of those that it has."""
-    there = {(table, column) for table, column in query(_COLUMNS)}
-    tables = {table for table, _ in there}
-    return sorted({f"{table}.{column}" if table in tables else table for table, column in columns() - there})
+    """Tables of this release that a file lacks, columns (`nodes.text`), and `nodes.*` where a table has other keys or checks."""
+    there = {(*row,) for sql in (_COLUMNS, _RULES) for row in query(sql)}
+    tables, lost = {row[0] for row in there}, _rules() - there
+    columns = {f"{table}.{column}" if table in tables else table for table, column, *rule in lost if not rule}
+    less = {part.partition(".")[0] for part in columns}
+    return sorted(columns | {f"{table}{_CHANGED}" for table, *_ in lost if table not in less})
 
 
 def lacked(parts: Iterable[str]) -> str:
     """Lost parts in words."""
-    return ", ".join(f"{part} ({HOLDS[part.partition('.')[0]]})" for part in parts)
+    return ", ".join(f"{_named(part)} ({HOLDS[part.partition('.')[0]]})" for part in parts)
+
+
+def _named(part: str) -> str:
+    return f"the keys or checks of {part.removesuffix(_CHANGED)}" if part.endswith(_CHANGED) else part
 
 
 def is_whole(connection: sqlite3.Connection) -> bool:
