@@ -17,7 +17,7 @@ from .errors import SourcesChanged
 from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
 from .search.index import NodeIndex
 from .storage.connection import Database, marks, padded
-from .storage.meta import REWRITTEN
+from .storage.meta import REWRITTEN, skips_counted
 from .text.content import storable
 
 _SomeNode = TypeVar("_SomeNode", Node, NewNode)
@@ -106,7 +106,7 @@ class SummaryDag:
     # -- writing ------------------------------------------------------------------------------------
     def add(self, node: NewNode, *, now: float) -> Node:
         """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
-        with self._db.transaction():
+        with self._db.transaction(), skips_counted(self._db, "nodes", kept=node.wanted is not None):
             node = self._without_secrets(node)
             before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,))
             if before:

@@ -33,7 +33,7 @@ from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.connection import Database, marks, padded
-from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN
+from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN, skips_counted
 from .storage.packing import pack, read_json
 from .storage.schema import MOST_ADDRESSES
 from .text import blobs, content
@@ -164,7 +164,7 @@ class MessageStore:
         of the first row, for the search index (None: read it). Raises Overtaken when somebody else appended in the meantime.
         """
         prepared = [_Prepared.of(row) for row in rows]  # before anybody waits for the database
-        with self._db.transaction():
+        with self._db.transaction(), skips_counted(self._db, "messages", kept=any(row.address for row in rows)):
             session_key, last, newest = self._place(session_id, conversation_id)
             if last != expected_seq:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")

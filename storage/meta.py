@@ -3,9 +3,9 @@ Notes of a database on itself: small facts by name, and problems that were survi
 
 Owns the tables ``meta`` and ``health``. A fact is JSON. Its prefix tells whose it is: ``rotate:`` and ``dissolved:`` are
 orders of an operator, ``notices:`` and ``pulled:`` a chat's wishes (``ops/orders.py``), ``purging:`` what a purge has still to
-erase, ``removed:`` counts addresses without a row (deleted by an operator, or lost to a salvage); others are states that outlive
-a process (breakers, what was spent). A problem lives in memory first, because the database may be the problem; it is written as
-soon as that works.
+erase, ``removed:`` counts addresses without a row (deleted by an operator, lost to a salvage, or never given here); others are
+states that outlive a process (breakers, what was spent). A problem lives in memory first, because the database may be the
+problem; it is written as soon as that works.
 """
 
 from __future__ import annotations
@@ -43,6 +43,25 @@ FORGET_MADE = f"DELETE FROM meta WHERE key GLOB '{ANSWERS}*' OR key GLOB '{REIND
 REWRITTEN = "rewritten:"
 #: So many more under a key. After a deletion, instead of a count of all rows that are left.
 ADD = "INSERT INTO meta(key, value) VALUES (?2, ?1) ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + ?1"
+_COUNT_BOTH = (
+    "INSERT INTO meta(key, value) SELECT column1, '0' FROM (VALUES ('removed:messages'), ('removed:nodes')) "
+    "WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key GLOB 'removed:*')"
+)
+_GIVEN = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
+
+
+@contextmanager
+def skips_counted(db: Database, table: str, *, kept: bool) -> Iterator[None]:
+    """A block that adds rows to a table. Where they have ``kept`` the addresses of another file, the addresses before these that
+    no row has are counted as removed: a total would count them as rows."""
+    before = db.fetch(_GIVEN, (table,))[0][0] if kept else 0
+    yield
+    if kept:
+        skipped = db.fetch(_GIVEN, (table,))[0][0] - before
+        skipped -= db.fetch(f"SELECT count(*) FROM {table} WHERE rowid > ?", (before,))[0][0]
+        if skipped > 0:
+            db.execute(_COUNT_BOTH)
+            db.execute(ADD, (skipped, f"removed:{table}"))
 
 
 class Meta:

@@ -300,13 +300,11 @@ def _relinked(path: Path, saved: Salvage) -> list[str]:
         changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])
         if changed:
             notes.append(f"{changed} {what}")
+    before = _rowless(path)
     files.rewrite(path, [(sql, ()) for sql in (_COUNT_UNREADABLE, *COUNT_REMOVED, _SOME_ARE_LEFT)])
     files.reseal(path)
-    fresh = Database(path)
-    gone = Meta(fresh).value("removed:messages")
-    fresh.close()
-    if gone:
-        notes.append(f"{gone} addresses of messages have no row (unreadable, or removed before)")
+    if gone := _rowless(path) - before:
+        notes.append(f"{gone:,} addresses of messages have no row any more")
     if not saved.unreadable and not saved.notes:
         notes.append("every row that the damaged file lists was saved")
     return notes
@@ -340,3 +338,11 @@ def _values(blocks: Blocks, said: Sequence[str], store_id: int, stored: Any) -> 
         return ()
     found = {"chars": len(message.text)}
     return (*(found.get(name, getattr(message, name, None)) for name in said), store_id)
+
+
+def _rowless(path: Path) -> int:
+    """How many addresses of messages have no row, as the file counts them."""
+    there = Database(path)
+    count = Meta(there).value("removed:messages")
+    there.close()
+    return count if isinstance(count, int) else 0

@@ -206,6 +206,39 @@ def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Pa
     assert "healthy" in outage.host.command("doctor deep").text
 
 
+@pytest.mark.parametrize("fault", [damaged, no_schema])
+def test_totals_after_an_outage_count_rows(outage: Outage, fault: Callable[[Path], Mend]) -> None:
+    """Not the addresses between those of the database and those of a stand-in that could not read them there."""
+    mend = fault(outage.db)
+    outage.turns(60, first=100)
+    mend()
+    outage.turns(1, first=900)
+    host = outage.host
+    summaries = sum(len(nodes) for nodes in host.runtime.dag.node_batches())
+
+    assert max(row.store_id for row in thread(host)) > 10**9
+    assert f"{len(outage.said)} messages, {summaries} summaries;" in host.command("status").text
+
+
+def test_a_repair_after_an_outage_misses_only_what_was_lost(outage: Outage) -> None:
+    """Not the addresses that no message ever had."""
+    outage.host.close()
+    mend = damaged(outage.db)
+    outage.turns(1, first=100)
+    mend()
+    outage.turns(1, first=900)
+    outage.host.close()
+    blob = bytearray(outage.db.read_bytes())
+    blob[4 * 4096 : 4 * 4096 + 1024] = bytes(range(256)) * 4
+    replaced(outage.db, blob)
+    outage.host = outage.host.next()
+    told = outage.host.command("doctor repair apply").text
+
+    assert "Unreadable: 2 summaries\n" in told
+    assert "addresses" not in told
+    assert "FAILED" not in outage.host.command("doctor").text
+
+
 DROPS = [
     "BEFORE INSERT ON messages BEGIN SELECT raise(IGNORE); END",
     "AFTER INSERT ON messages BEGIN UPDATE messages SET pos = 0.5 WHERE store_id = new.store_id; END",
