@@ -575,26 +575,27 @@ class LCMEngine(ContextEngine):
         current = sent
         critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
         threshold, current = self.pressure.size(limit, current, factor)
-        rotation = seen is not None and runtime.orders.rotation(self.session_id) is not None
-        until = deadline(began, config.foreground_budget_ms, rotation=rotation)
+        rotation = runtime.orders.rotation(self.session_id) if seen is not None else None
+        until = deadline(began, config.foreground_budget_ms, rotation=rotation is not None)
         if seen is None:
             return self._unstored(messages, threshold, current, focus, force=force, until=until)
         # Has the host (0.20 and newer) stopped waiting for this pass? It asks about the next pass in the same place.
         given_up = self._compression_cancelled_check or (lambda: False)
-        force = force or rotation
+        force = force or rotation is not None
         due = threshold * self._due(runtime) // max(1, limit)
         narrow = not force and (current or 0) < due and bool(runtime.rewrites.unshown(self.session_id))
         session = runtime.session(self.session_id)
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
             settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=config, retold=retold,
+            lacking=rotation.lacking if rotation is not None else (),
         )  # fmt: skip
         runtime.preparer.give_up(session.conversation_id)
         with runtime.db.steady():
             outcome = runtime.compress_pass.compact(session, request)
         if self.session_id in runtime.rewrites.states:
             runtime.rewrites.compacted(session, *seen, progress=outcome.messages is not None)
-        if rotation:
+        if rotation is not None:
             runtime.orders.rotated(self.session_id)
         return outcome
 

@@ -73,6 +73,7 @@ class Request:
     settled: Callable[[], bool] = lambda: False  # waits for what is being written ahead of time; False: nothing was
     config: Config | None = None  # the settings for this model and platform; None: the general ones
     retold: Mapping[int, str] = field(default_factory=dict)  # other texts with which requests show messages, by place
+    lacking: Sequence[int] = ()  # messages that the prompt neither shows nor covers, to be covered now
 
     def shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """The list as requests show it."""
@@ -173,7 +174,7 @@ class Compactor:
     def _units(self, session: Session, request: Request) -> list[Unit]:
         """Groups of the live list, and between them stored rows of the transcript that the list lacks."""
         messages, entries = request.shown(request.messages), request.transcript.entries
-        expected = self._expected(session, request.transcript.assembly)
+        expected = self._with_lacking(session, request)
         shown = {store_id for entry in entries for store_id in entry.ids}
         absent = _absent_before(expected, shown)
         rows = {item.store_id: item for item in expected}
@@ -196,6 +197,16 @@ class Compactor:
             said = next((rows[i].at for i in ids if i in rows), None)
             out.append(Unit(ids, size, group.role, said, indexes[0], indexes[-1] + 1, group.whole))
         return out
+
+    def _with_lacking(self, session: Session, request: Request) -> Sequence[Expected]:
+        """The transcript behind the prompt of a list, together with messages which that prompt lacks."""
+        assembly = request.transcript.assembly
+        expected = self._expected(session, assembly)
+        if assembly is None or not request.lacking:
+            return expected
+        known = {*self._dag.messages_below(assembly.roots), *(item.store_id for item in expected)}
+        rows = self._store.heads_of([each for each in request.lacking if each not in known]).values()
+        return sorted([*expected, *(expected_of(row, row.pos) for row in rows)], key=lambda item: item.pos)
 
     # -- leaves ---------------------------------------------------------------------------------------
     def cover(self, session: Session, backlog: Sequence[Unit], request: Request) -> list[Node]:

@@ -231,7 +231,7 @@ class CompressPass:
 
         expected = self._dag.next_assembly()
         text, out, after = built(expected)
-        if after >= view.before_tokens:
+        if after >= view.before_tokens and not request.lacking:
             return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
                            view.before_tokens, after)  # fmt: skip
         last_pos = self._last_pos(session, roots, tail_ids)

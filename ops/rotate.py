@@ -2,13 +2,14 @@
 Rotate: let a long session go on with a short prompt, without another session and without deleting anything.
 
 The prompt changes only where the host asks for a compaction, so a rotation is an order: at the session's next turn everything
-before the fresh tail leaves the prompt. Summaries that are ready are used; for the rest no model is asked, it is shown by
-extracts that the background worker replaces by summaries later. Every message stays stored and expandable.
+before the fresh tail leaves the prompt, and messages that the prompt lacks come under summaries. Summaries that are ready are
+used; for the rest no model is asked, it is shown by extracts that the background worker replaces by summaries later. Every
+message stays stored and expandable.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from ..errors import BadRequest
 from ..storage.files import Progress, silent
 from . import backup
 from .answers import Answer, Verb, Words, newest
+from .coverage import lacking
 from .orders import Orders, Rotation
 from .render import counted
 
@@ -27,13 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """``status``: noop, preview or ordered. ``leaving``: messages that leave the prompt; ``tail``: those that stay."""
+    """``status``: noop, preview or ordered. ``leaving``: messages that leave the prompt; ``tail``: those that stay; ``lacking``:
+    messages that are in none and will be covered."""
 
     status: str
     reason: str
     leaving: int = 0
     tail: int = 0
     backup: Path | None = None
+    lacking: tuple[int, ...] = ()
 
 
 def preview(deps: Access) -> Rotated:
@@ -42,12 +46,11 @@ def preview(deps: Access) -> Rotated:
     if Orders(deps.db).rotation(session.session_id) is not None:
         return Rotated("noop", "Nothing to do: a rotation is ordered already; it happens at the next message.")
     count = deps.config.fresh_tail_count
-    leaving = _outside_the_tail(deps, session, count)
-    if leaving <= 0:
+    leaving, missing = max(0, _outside_the_tail(deps, session, count)), lacking(deps, session)
+    if not leaving and not missing:
         return Rotated("noop", f"Nothing to do: the prompt holds no message before the newest {count}.")
-    return Rotated(
-        "preview", "Everything before the newest messages would leave the prompt at the next message.", leaving, count
-    )
+    said = "Everything before the newest messages would leave the prompt at the next message."
+    return Rotated("preview", said, leaving, count, lacking=missing)
 
 
 def apply(deps: Access, progress: Progress = silent) -> Rotated:
@@ -58,14 +61,9 @@ def apply(deps: Access, progress: Progress = silent) -> Rotated:
     session = _rotatable(deps)
     made = backup.roll(deps, progress)
     last = deps.store.last_seq(session.conversation_id)
-    Orders(deps.db).rotate(Rotation(session.session_id, last, deps.clock()))
-    return Rotated(
-        "ordered",
-        "Everything before the newest messages leaves the prompt at the next message.",
-        plan.leaving,
-        plan.tail,
-        made.path,
-    )
+    Orders(deps.db).rotate(Rotation(session.session_id, last, deps.clock(), plan.lacking))
+    said = "Everything before the newest messages leaves the prompt at the next message."
+    return replace(plan, status="ordered", reason=said, backup=made.path)
 
 
 def _rotatable(deps: Access) -> Session:
@@ -108,12 +106,14 @@ def _rotate(deps: Access, words: Words) -> Answer:
             f"Out of the prompt: about {counted(done.leaving, 'message')}; at most {done.tail} stay; "
             "none is deleted, no model is asked."
         )
+    if done.lacking:
+        lines.append(f"Into the prompt: {counted(len(done.lacking), 'message')} that it lacks, under summaries.")
     if done.backup:
         lines.append(f"backup: {done.backup}")
     elif done.status == "preview":
         lines.append("Dry run. `/lcm rotate apply` orders it, after a backup.")
     data = {"status": done.status, "reason": done.reason, "leaving": done.leaving, "tail": done.tail}
-    data |= {"backup": str(done.backup) if done.backup else None}
+    data |= {"backup": str(done.backup) if done.backup else None, "lacking": len(done.lacking)}
     return Answer("\n".join(lines), data, idle=done.status == "noop")
 
 

@@ -13,12 +13,10 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from ...dag import coverage as covered
-from ...ingest.transcript import Transcripts
 from ...recall.access import Access
-from ...records import Assembly, Node
+from ...records import Node
 from ...session import Session
-from ...store import Segment
+from ..coverage import uncovered
 from ..findings import Finding, ok, warn
 from ..render import counted
 from ..survey import Survey
@@ -90,7 +88,7 @@ def coverage(deps: Access, deep: bool) -> Finding:
     return warn(
         f"of {counted(own, 'message')} {_misplaced(missing, twice)}{among}{looked.count_text}",
         meaning="the model does not see those unless it searches; all of them are stored",
-        remedy="the next compaction covers them; order one, or let the agent search with lcm_grep",
+        remedy="a rotation covers them at the next message: order one, or let the agent search with lcm_grep",
         command="/lcm rotate apply" if is_own else f"hermes lcm rotate --session {shlex.quote(session_id)} apply",
         missing=sorted(missing)[:20],
         twice=sorted(twice)[:20],
@@ -107,30 +105,12 @@ def _misplaced(missing: set[int], twice: set[int]) -> str:
 
 
 def _measured(deps: Access, session: Session, *, deep: bool) -> tuple[set[int], set[int], int] | None:
-    """``_uncovered`` of a conversation; None for one that is too large for a check that is not deep."""
+    """``uncovered`` of a conversation; None for one that is too large for a check that is not deep."""
     assembly = deps.assembly()
     if assembly is None:
         return set(), set(), 0
     large = deps.store.last_seq(session.conversation_id) > _COVERAGE_ROWS
-    return None if large and not deep else _uncovered(deps, session, assembly)
-
-
-def _uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[int], set[int], int]:
-    """(messages that the prompt lacks, messages that it has twice, messages of the transcript); each by its first version.
-
-    A revision stands where the row it revises stood, so a summary over the one covers the other.
-    """
-    heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
-    first: dict[int, int] = {}
-    for row in heads:
-        first[row.store_id] = first.get(row.revises, row.revises) if row.revises is not None else row.store_id
-    transcripts = Transcripts(deps.store, deps.sessions)
-    transcript = {first.get(item.store_id, item.store_id) for item in transcripts.expected(session, None)}
-    raw = {first.get(item.store_id, item.store_id) for item in transcripts.expected(session, assembly)}
-    below = [first.get(each, each) for each in deps.dag.messages_below(assembly.roots)]
-    tail = {first.get(each, each) for each in assembly.tail_ids}
-    missing, twice = covered(transcript, below, raw - set(below))
-    return missing, twice | (tail & set(below)), len(transcript)
+    return None if large and not deep else uncovered(deps, session, assembly)
 
 
 # -- the beginning of the prompt -------------------------------------------------------------------------

@@ -656,6 +656,56 @@ def test_a_stand_in_that_went_on_without_the_one_before_covers_nothing_twice(out
     outage.is_over()
 
 
+def without_the_one_before(outage: Outage, fault: Callable[[Path], Mend]) -> tuple[Path, Path]:
+    """A stand-in that went on from another one, which nobody could read, is merged; where that one is, and where it belongs."""
+    mend = fault(outage.db)
+    outage.turns(30, first=100)
+    outage.host.close()
+    (first,) = outage.standbys()
+    hidden = first.rename(outage.home / "hidden")
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(30, first=200)
+    outage.host.close()
+    mend()
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(1, first=300)
+    return hidden, first
+
+
+@pytest.mark.parametrize("comes", [True, False], ids=["later", "never"])
+def test_a_rotation_covers_what_a_prompt_lacks(outage: Outage, comes: bool) -> None:
+    """The second stand-in could read neither the first one nor the database: its prompts cover nothing of either."""
+    hidden, place = without_the_one_before(outage, no_header)
+    if comes:
+        outage.host.close()
+        hidden.rename(place)
+        outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(12, first=400)
+    assert "the prompt lacks 80" in outage.host.command("doctor").text
+    assert "80 messages that it lacks" in outage.host.command("rotate").text
+    outage.host.command("rotate apply")
+    outage.turns(1, first=900)
+
+    assert outage.host.gaps(outage.live) == (0, 0)
+    assert "coverage" not in outage.host.command("doctor").text
+    outage.turns(30, first=1000)
+    assert outage.host.gaps(outage.live) == (0, 0)
+
+
+def test_a_rotation_covers_nothing_twice_after_a_late_merge(outage: Outage) -> None:
+    """The newest prompt of the database is then one of the stand-in that came later, and not that which the list shows."""
+    hidden, place = without_the_one_before(outage, locked)
+    outage.host.close()
+    hidden.rename(place)
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(1, first=400)
+    assert "it lacks" in outage.host.command("rotate apply").text
+    outage.turns(1, first=500)
+
+    assert outage.host.gaps(outage.live) == (0, 0)
+    assert [text for row in thread(outage.host) for text in texts([row.stored_json])] == texts(outage.said)
+
+
 def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(outage: Outage) -> None:
     """It holds a record that once was unknown and the prompt of it, so it waits for nothing, however late its name is."""
     mend = no_header(outage.db)
