@@ -7,6 +7,7 @@ import ipaddress
 import os
 import socket
 import weakref
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,22 @@ def pytest_configure() -> None:
         link.parent.mkdir(exist_ok=True)
         link.symlink_to("..", target_is_directory=True)
         importlib.invalidate_caches()  # the folder was missing when Python looked into it
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked ``few(n)`` n cases run with every change, spread over all of them; the others are slow."""
+    families: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("few") is not None:
+            families[item.nodeid.partition("[")[0]].append(item)
+    for cases in families.values():
+        marker = cases[0].get_closest_marker("few")
+        count = marker.args[0] if marker is not None else len(cases)
+        kept = {len(cases) * n // count for n in range(count)}
+        for n, case in enumerate(cases):
+            if n not in kept:
+                case.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,7 @@ class Disk:
                 raise OSError(self.code, "made to fail")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "at", "code", "lasting"), CASES)
 def test_a_disk_that_refuses_loses_and_doubles_nothing(
     hermes_home: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int, code: int, lasting: bool

@@ -129,6 +129,7 @@ def made(name: str, folder: Path) -> Path:
     return template(folder, unindexed if name == "repair of an index" else lived)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_whose_statement_fails_harms_nothing(name: str, tmp_path: Path, faults: Faults) -> None:
     """No exception but an answer, no half-made file, the same messages; and the command works when the fault is gone."""
@@ -173,6 +174,7 @@ def sweep_tool(name: str, tmp_path: Path, faults: Faults, step: int) -> None:
     host.close()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_tool_whose_statement_fails_answers(name: str, tmp_path: Path, faults: Faults) -> None:
     """An answer in JSON, and the real one when the fault is gone."""

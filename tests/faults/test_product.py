@@ -179,6 +179,7 @@ def typed(home: Path, words: list[str], *, terminal: bool, **variables: str) -> 
     return code, "".join(said)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("terminal", [False, True], ids=["piped", "terminal"])
 @pytest.mark.parametrize("name", FILES)
 def test_every_verb_answers_on_every_file(
@@ -206,6 +207,7 @@ def test_every_verb_answers_on_every_file(
             shutil.rmtree(home)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("verb", ["doctor", "backup", "doctor repair", "status"])
 def test_ctrl_c_ends_with_words(verb: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 130, and nothing half-made."""

@@ -55,6 +55,7 @@ def test_the_doctor_warns_of_a_read_only_mount_and_finds_the_file_sound(
     assert WHY in mounted("status")[1]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("words", WRITING)
 def test_a_verb_that_writes_names_the_read_only_mount(words: str, mounted: Callable[[str], tuple[int, str]]) -> None:
     """The reason, and the way out that helps there."""

@@ -191,6 +191,7 @@ def verb_refused(
             assert not list(home.glob(".lcm.db.*.drill-*")), why
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_that_is_refused_a_file_says_so_and_is_mended_by_a_second_run(
     name: str, source: Path, tmp_path: Path, refusals: Refusals, monkeypatch: pytest.MonkeyPatch
@@ -237,6 +238,7 @@ def turn_refused(act: str, hermes_home: Path, refusals: Refusals, number: int, k
     return bool(refused)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("act", ["status", "rotate apply", "backup with-files"])
 def test_a_turn_that_is_refused_a_file_loses_nothing(
     act: str, hermes_home: Path, refusals: Refusals, monkeypatch: pytest.MonkeyPatch

@@ -162,6 +162,7 @@ def whole(before: bytes, after: bytes) -> set[int]:
     return {n for n, values in rows.items() if not isinstance(values[16], int) or values[16] in blocks}  # type: ignore[index]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: Path) -> None:
     """At least 95 of 100; and every verb has words for the file, before and after."""
@@ -242,6 +243,7 @@ def test_messages_that_were_cut_off_are_named_until_the_loss_is_accepted(source:
 FILLED = ("role", "tool_name", "answers", "digest", "tokens", "chars", "said_at", "source", "revises", "pos")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("column", FILLED)
 def test_a_column_of_the_messages_that_is_gone_is_filled_again(column: str, source: Path, tmp_path: Path) -> None:
     """Each row holds what it held; the repair names the column, and the deep doctor finds nothing after it."""
@@ -267,6 +269,7 @@ def test_a_column_of_the_messages_that_is_gone_is_filled_again(column: str, sour
     world.close()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "change",
     [

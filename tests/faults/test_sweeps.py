@@ -122,6 +122,7 @@ def prepared(name: str, folder: Path) -> tuple[Act, Path]:
     return ALL[name], template(folder, lambda host: host.says(BASE if name in ACTS else []))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ALL)
 def test_a_statement_that_fails_costs_nothing(name: str, tmp_path: Path, faults: Faults) -> None:
     """No turn is broken, nothing is lost or doubled, it shows while it lasts, and it is over when it is over."""

@@ -83,6 +83,7 @@ def three(fleet: Fleet, host: Hosts) -> tuple[Host, Host, Host]:
     return a, b, c
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("heard", [False, True])
 @pytest.mark.parametrize("pinned", [False, True])
 def test_no_summary_of_what_was_purged_reaches_the_server(

@@ -229,6 +229,7 @@ def test_a_summary_that_another_host_made_meanwhile_goes_too(fleet: Fleet, host:
     assert not says(here(c))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("at", range(1, 9))
 def test_a_host_that_is_cut_off_while_it_forgets_goes_on(
     fleet: Fleet, host: Hosts, at: int, monkeypatch: pytest.MonkeyPatch

@@ -206,6 +206,7 @@ UPDATE lcm.sessions SET compactions = 2147483647, platform = 'cli', host_key = '
 """.strip().splitlines()  # noqa: E501
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
 def test_rows_that_no_host_writes_hold_nothing_else_back(victim: Host, thief: Host, host: Hosts, garbage: str) -> None:
     """What another host pushes comes all the same, and this one goes on storing and pushing."""
@@ -417,6 +418,7 @@ SELECT p.messages FROM (SELECT conversation, id FROM lcm.messages ORDER BY id DE
 """
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("statement", STOPS, ids=range(len(STOPS)))
 def test_a_role_of_another_realm_stops_nobody(
     fleet: Fleet, victim: Host, host: Hosts, statement: str, monkeypatch: pytest.MonkeyPatch

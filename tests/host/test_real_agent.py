@@ -19,6 +19,7 @@ from host.scripts import LISTING, busy_turn, long_turn, sayings
 pytestmark = pytest.mark.host
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
 def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
     """Nine turns or more with three compactions and background reviews, then a restart: rows equal distinct messages.
@@ -103,6 +104,7 @@ def test_one_turn_longer_than_the_window(tmp_path: Path) -> None:
         assert asked in [text_of(message) for message in request.messages]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", ["first", "later"])
 def test_a_typed_message_larger_than_the_window_is_sent_in_part(tmp_path: Path, place: str) -> None:
     """Requests show its beginning and its end, before and after a restart and a compaction; all of it is stored once (P6)."""

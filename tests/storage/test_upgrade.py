@@ -661,6 +661,7 @@ BEFORE = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("missing", BEFORE)
 def test_whoever_is_killed_while_a_file_is_sealed_leaves_it_sound(missing: str, unsealed: Old, tmp_path: Path) -> None:
     """At every statement of opening it: with the seals that it had, or with all; the next process makes the rest."""

@@ -97,6 +97,7 @@ class Branching:
         assert "FAILED" not in self.host.command("doctor deep").text
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("fault", [a_folder, damaged])
 @pytest.mark.parametrize("before", [4, 40], ids=["whole", "compacted"])
 @pytest.mark.parametrize("first", ["branch", "parent"])
@@ -196,6 +197,7 @@ def test_a_stand_in_of_a_branch_whose_sessions_are_gone_keeps_nothing_from_being
     assert host.shown("b") == texts(host.said["b"])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", [1, 5, 6, 9, 14, 15, 21, 24, 39])
 def test_branches_in_files_that_are_exchanged_at_random_lose_and_double_nothing(hermes_home: Path, seed: int) -> None:
     shelf = Shelf(hermes_home, seed, branch=True)

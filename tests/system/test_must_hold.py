@@ -133,6 +133,7 @@ def roots_of(world: World, live: Chat) -> list[Any]:
     return world.dag.nodes(assembly.roots) if assembly is not None else []
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", BAD)
 def test_whatever_a_model_sends_the_prompt_converges_and_is_mended(tmp_path: Path, spoken: Spoken, name: str) -> None:
     """Three compactions with the bad model, then turns with one that works."""

@@ -211,6 +211,7 @@ def test_words_that_were_taken_back_come_back_in_place_of_what_was_said_instead(
         story.takes_back()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("restarted", [False, True], ids=["", "restarted"])
 @pytest.mark.parametrize("table", _TABLES)
 def test_a_page_that_cannot_be_copied_doubles_and_loses_nothing(hermes_home: Path, table: str, restarted: bool) -> None:
@@ -227,6 +228,7 @@ def test_a_page_that_cannot_be_copied_doubles_and_loses_nothing(hermes_home: Pat
     assert "unknown context message in s" not in story.host.topics()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("window", [5_333, 16_000])
 @pytest.mark.parametrize("batches", [None, 0, 1, 2, 3, 4, 5])
 def test_a_chat_goes_on_while_another_process_fills_the_database(

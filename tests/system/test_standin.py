@@ -186,6 +186,7 @@ def outage(hermes_home: Path) -> Outage:
     return made
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Path], Mend]) -> None:
     """Requests fit, status tells it, and every message is there once, in order, when the database works again."""
@@ -390,6 +391,7 @@ def test_what_is_said_while_another_plugin_keeps_the_removed_index_open_is_merge
     assert "FAILED" not in outage.host.command("doctor deep").text
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("fault", [locked, damaged, no_header, a_folder])
 @pytest.mark.parametrize("shown", [True, False])
 def test_what_is_taken_back_in_an_outage_stays_taken_back(
@@ -740,6 +742,7 @@ def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(out
     assert lost_or_doubled(outage.host, outage.said) == kept
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["same addresses", "other addresses"])
 @pytest.mark.parametrize("lost", [("sessions",), ("sessions", "conversations")], ids=" and ".join)
 def test_a_stand_in_that_lost_its_sessions_doubles_nothing(

@@ -144,6 +144,7 @@ def _said(ask: Callable[..., Any], *args: Any) -> str:
         return f"{type(exc).__name__}: {exc}"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["dm", "group user", "api", "api with a key", "hygiene", "handed over", "job"])
 def test_what_others_say_changes_no_answer(
     tmp_path_factory: pytest.TempPathFactory,
