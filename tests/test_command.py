@@ -108,6 +108,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # -- every verb, every state ---------------------------------------------------------------------------
+@pytest.mark.few(124)
 @pytest.mark.parametrize("words", LOOKING, ids=lambda words: str(words).replace(" ", "-") or "nothing")
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_looking_answers_and_changes_nothing(state: str, words: str, tmp_path: Path) -> None:
@@ -123,6 +124,7 @@ def test_looking_answers_and_changes_nothing(state: str, words: str, tmp_path: P
     assert digest(world.path) == before
 
 
+@pytest.mark.few(49)
 @pytest.mark.parametrize("words", CHANGING, ids=lambda words: str(words).replace(" ", "-"))
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_changing_answers_and_loses_nothing(state: str, words: str, tmp_path: Path) -> None:
@@ -141,6 +143,7 @@ def test_changing_answers_and_loses_nothing(state: str, words: str, tmp_path: Pa
     assert state != "corrupt" or any(world.spared in path.read_bytes() for path in tmp_path.rglob("*.db"))
 
 
+@pytest.mark.few(31)
 @pytest.mark.parametrize("words", [*LOOKING, *CHANGING], ids=lambda words: str(words).replace(" ", "-") or "nothing")
 def test_a_locked_database_gets_a_clear_answer(words: str, tmp_path: Path, held: list[Holder]) -> None:
     """Another process keeps it to itself."""
