@@ -185,6 +185,10 @@ def faults(path: Path, progress: Progress = silent) -> tuple[str, ...]:
                 found.append("not a database of hermes-lcm")
             if "messages" not in names:
                 found.append("there is no table of messages")
+            found += [f"it holds a trigger, {name}, and this plugin makes none" for name in _triggers_in(connection)]
+            if not found and migrations.version_of(connection) == migrations.VERSION:
+                lost = migrations.lost_parts(connection.execute)
+                found += [f"a part of it is gone: {lacked(lost)}"] if lost else []
             if not found and "seals" in names:
                 found = seals.broken(seals.Plain(connection))
     except StoreError as exc:
@@ -483,9 +487,13 @@ def triggers(path: Path) -> tuple[str, ...]:
         with reading(path) as connection:
             if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
                 return ()
-            return tuple(row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
+            return tuple(_triggers_in(connection))
     except StoreError:
         return ()
+
+
+def _triggers_in(connection: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
 
 
 def lost_parts(path: Path) -> list[str]:

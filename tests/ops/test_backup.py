@@ -17,6 +17,7 @@ import sys
 import tarfile
 import threading
 import time
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -622,6 +623,27 @@ def test_nobody_is_sent_to_a_backup_that_is_not_there(tmp_path: Path) -> None:
     world = healthy(tmp_path / "kept")
     made = backup.back_up(world.deps()).path
     assert f"`/lcm restore {made.name}`" in backup.way_back(world.deps())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("CREATE TRIGGER theirs AFTER INSERT ON messages BEGIN DELETE FROM meta; END", "a trigger, theirs"),
+        ("CREATE TABLE x AS SELECT * FROM messages; DROP TABLE messages; ALTER TABLE x RENAME TO messages", "keys or checks"),
+        ("ALTER TABLE messages RENAME COLUMN envelope TO env", "messages.envelope"),
+    ],
+    ids=["trigger", "keys", "column"],
+)  # fmt: skip
+def test_a_backup_that_another_program_changed_takes_no_place(world: Home, change: str, said: str) -> None:
+    """The database stays what it is, whole."""
+    made = backup.back_up(world.deps()).path
+    with closing(sqlite3.connect(made, isolation_level=None)) as raw:
+        raw.executescript(change)
+    done = answer(f"restore {made.name} apply", world.deps())
+
+    assert (done.code, said in done.text) == (FAILED, True), done.text
+    assert answer("doctor deep", world.deps()).code == OK
+    assert not list(made.parent.glob("*before-restore*"))
 
 
 def test_nobody_is_sent_to_restore_what_restore_refuses(tmp_path: Path) -> None:
