@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError, way_out, worded
+from .errors import BadRequest, LcmError, NotFound, StoreError, way_out, worded
 from .exam import grading
 from .fleet import forget as purging
 from .fleet import verbs as fleet
@@ -544,7 +544,7 @@ def perform(verb: Verb, deps: Access, words: Words) -> Answer:
     """A verb's answer; an error names the way out that helps with this file."""
     try:
         return _performed(verb, deps, words)
-    except StoreCorrupt as exc:
+    except StoreError as exc:
         exc.remedy = backup.way_out_for(deps, exc)
         raise
 

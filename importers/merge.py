@@ -219,6 +219,7 @@ class _Merge:
             for first in range(0, len(heads), _BATCH):
                 rows, damaged = self._other.store.legible([head.store_id for head in heads[first : first + _BATCH]])
                 if damaged:
+                    self.out.damaged = True
                     rows.sort(key=lambda row: at[row.store_id])
                 self._note_records(rows)
                 yield [_item(row) for row in rows]

@@ -435,6 +435,8 @@ class Standby:
     def _merge(self, path: Path) -> Merged:
         """Merge one stand-in into the database; of a damaged one what can be read."""
         try:
+            if not is_memory(path) and (files.lost_parts(path) or files.triggers(path)):
+                raise StoreCorrupt(f"{path}: another program changed its tables")
             return self._merged(path)
         except StoreCorrupt as exc:
             if is_memory(path) or str(path) not in str(exc):

@@ -587,10 +587,16 @@ def way_on(deps: Access) -> str:
 
 
 def way_out_for(deps: Access, exc: LcmError) -> str:
-    """The way out of an error, for the operator: no repair of a database in which no message can be read."""
-    ours = isinstance(exc, StoreCorrupt) and deps.reads_all and str(deps.db.path) in str(exc)
+    """The way out of an error, for the operator: no repair of a database in which no message can be read.
+
+    A statement that fails on a table which another program changed is an error of no kind: a repair mends that.
+    """
+    ours = deps.reads_all and str(deps.db.path) in str(exc)
     try:
-        return way_on(deps) if ours and not files.holds_messages(deps.db.path) else way_out(exc)
+        if ours and type(exc) is StoreError and files.lost_parts(deps.db.path):
+            return StoreCorrupt.remedy
+        damaged = ours and isinstance(exc, StoreCorrupt)
+        return way_on(deps) if damaged and not files.holds_messages(deps.db.path) else way_out(exc)
     except (StoreError, OSError, ValueError):  # a file that cannot even be looked at, or nothing in it
         return way_out(exc)
 

@@ -142,12 +142,10 @@ class Translated:
             raise of(f"{self._path}: {exc.strerror or exc}") from exc
 
 
-#: Damage that has no code of its own: a text that is none, a search index whose own tables were changed or lost, a part of the
-#: tables that another program removed or renamed.
+#: Damage that has no code of its own: a text that is none, a search index whose own tables were changed or lost.
 _DAMAGE: Final = (
     "Could not decode to UTF-8", "invalid fts5 file format", "vtable constructor failed",
-    "fts5: error creating shadow table", "SQL logic error", "no such table: ", "no such column: ",
-    "has no column named ",
+    "fts5: error creating shadow table", "SQL logic error", "no such table: message_index_", "no such table: node_index_",
 )  # fmt: skip
 
 

@@ -302,6 +302,43 @@ def test_a_chat_whose_tables_were_changed_repairs_its_own_database(change: str, 
     host.close()
 
 
+@pytest.mark.parametrize(
+    ("change", "unreadable"),
+    [
+        ("ALTER TABLE messages RENAME COLUMN envelope TO env", 0),
+        ("CREATE TABLE x AS SELECT * FROM messages; DROP TABLE messages; ALTER TABLE x RENAME TO messages", 0),
+        ("CREATE TRIGGER t AFTER INSERT ON messages BEGIN DELETE FROM meta; END", 0),
+        ("UPDATE messages SET envelope = x'00'", 4),
+    ],
+    ids=["column", "keys", "trigger", "garbage"],
+)
+def test_a_stand_in_that_another_program_changed_is_merged_and_kept(
+    change: str, unreadable: int, tmp_path: Path
+) -> None:
+    """Every message that can be read, though no chat shows it any more."""
+    path = tmp_path / "lcm.db"
+    host = Host(tmp_path)
+    said = chat().turns(60).says("done")
+    host.says(said)
+    host.close()
+    sound = path.read_bytes()
+    path.write_bytes(b"x" * PAGE + sound[PAGE:])
+    host = Host(tmp_path)
+    host.says(said.user("one more").says("yes").user("another").says("yes"))
+    host.close()
+    with closing(sqlite3.connect(next(tmp_path.glob("lcm.standby-*.db")), isolation_level=None)) as raw:
+        raw.executescript(change)
+    path.write_bytes(sound)
+    host = Host(tmp_path)
+    host.engine.on_session_start("20270101_000000_other", platform="cli")
+    host.session_id = "20270101_000000_other"
+    host.says(chat().user("hello").says("hi"))
+
+    assert host.runtime.store.count() == len(said) + 2 - unreadable
+    assert list((tmp_path / "lcm-backups").glob("*standby*"))
+    host.close()
+
+
 def test_a_message_whose_flags_are_gone_is_shown_to_nobody(source: Path, tmp_path: Path) -> None:
     """They say what may be shown: no repair makes them up. The file stays as it is, and a backup takes its place."""
     world = Home(shutil.copytree(source, tmp_path / "home"))
