@@ -15,7 +15,7 @@ import pytest
 from worlds.home import READS, Holder, Home, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
 
 from hermes_lcm.command import answer
-from hermes_lcm.errors import BadRequest, StoreBusy, StoreError
+from hermes_lcm.errors import BadRequest, StoreBusy, StoreError, StoreFull
 from hermes_lcm.ops import backup, explain, rotate
 from hermes_lcm.ops.doctor import clean, repair
 from hermes_lcm.ops.doctor.checks import doctor
@@ -64,6 +64,26 @@ def test_a_damaged_file_is_salvaged(tmp_path: Path) -> None:
     assert doctor(world.deps(), deep=True)["checks"][5]["status"] == "pass"
     assert explain.search(world.deps(), "zebra")["results"]
     assert repair.repair(world.deps()).diagnosis.well
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), StoreFull("no room")], ids=["Ctrl-C", "a full disk"])
+def test_a_repair_that_is_stopped_leaves_no_copy(
+    stop: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The damaged file is where it was, and each try would leave one more."""
+    world = corrupt(tmp_path)
+    before = world.path.read_bytes()
+
+    def stopped(*_: Any) -> Any:
+        raise stop
+
+    with monkeypatch.context() as late:
+        late.setattr(files, "seal", stopped)
+        with pytest.raises(type(stop)):
+            repair.repair(world.deps())
+    assert list(backup.backup_folder(world.path).iterdir()) == []
+    assert world.path.read_bytes() == before
+    assert repair.repair(world.deps()).kept is not None
 
 
 #: Changes by hand after which nothing could be done, or nothing was seen.
