@@ -17,7 +17,7 @@ import re
 import shutil
 import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -551,6 +551,19 @@ def named_payloads(database: Path) -> frozenset[str]:
     """Payload files (by their path in the folder) that some backup in the folder names: none of them may be removed."""
     known = all_backups(database)
     return frozenset(name for each in known if each.facts is not None for name in each.facts.payloads)
+
+
+def archive_with(deps: Access, shas: Collection[str]) -> Backup | None:
+    """The newest sound archive of this database that holds all of these payload files."""
+    try:
+        known = backups(deps)
+    except StoreError:
+        return None  # of a folder that cannot be looked into; its own check says so
+    archives = [
+        (each, each.facts.payloads) for each in known if each.path.suffix == ".tar" and each.sound and each.facts
+    ]
+    held = [each for each, files_in in archives if {Path(name).stem for name in files_in}.issuperset(shas)]
+    return held[-1] if held else None
 
 
 # -- putting one back ------------------------------------------------------------------------------------

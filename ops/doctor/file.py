@@ -325,12 +325,17 @@ def payload_files(deps: Access, deep: bool) -> Finding:
             for kind in ("missing", "damaged")
             if data[kind]
         ]
+        held = backup.archive_with(deps, (*found.missing, *found.damaged))
         return fail(
             "; ".join(told),
             meaning="the messages that show them cannot be read back completely",
-            remedy=f"put what is missing back into {deps.payloads.folder} from a backup of that folder; or accept the loss: "
-            "`/lcm doctor accept`",
-            command="/lcm doctor accept",
+            remedy=(
+                f"{held.path.name} holds them: put it back (without apply it says which messages are newer)"
+                if held is not None
+                else f"put what is missing back into {deps.payloads.folder} from a backup of that folder; or accept the loss: "
+                "`/lcm doctor accept`"
+            ),
+            command="/lcm doctor accept" if held is None else f"/lcm restore {held.path.name}",
             **data,
         )
     if found.orphans:

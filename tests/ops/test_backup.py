@@ -795,6 +795,25 @@ def test_an_archive_of_database_and_files_brings_both_back(world: Home, tmp_path
     assert stat.S_IMODE(Path(made.data["path"]).stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("how", ["gone", "changed"])
+def test_the_doctor_names_the_archive_that_holds_a_lost_payload_file(how: str, world: Home) -> None:
+    """Not the acceptance of a loss that is none; and putting it back helps."""
+    blob = base64.b64encode(random.Random(5).randbytes(3000)).decode()
+    world.say(f"look data:image/png;base64,{blob}", session="pictures")
+    made = answer("backup --with-files", world.deps())
+    world.now += 60
+    answer("backup", world.deps())
+    (path,) = world.runtime.payloads.folder.rglob("*.z")
+    path.unlink() if how == "gone" else path.write_bytes(b"")
+    checks = {each["check"]: each for each in doctor(world.deps(), deep=True)["checks"]}
+    named = checks["payload_files"]["command"]
+    answer(f"{named.removeprefix('/lcm ')} apply", world.deps())
+
+    assert named == f"/lcm restore {Path(made.data['path']).name}"
+    assert world.runtime.payloads.survey(deep=True).missing == ()
+    assert answer("doctor deep", world.deps()).code == 0
+
+
 def test_what_a_backup_needs_outlives_clean_and_repair(world: Home) -> None:
     """Its message is gone from the database, and comes back with the backup, whole; the doctor asks for nothing."""
     blob = base64.b64encode(random.Random(5).randbytes(3000)).decode()
