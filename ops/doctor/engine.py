@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ...config import matches_session
+from ...config import Config, matches_session
+from ...ingest.filters import Noise
 from ...recall.access import Access
 from ...text.secret_kinds import CATALOGUE
 from ..findings import Finding, fail, ok, warn
@@ -93,6 +94,14 @@ _USUAL_SESSIONS = tuple(
 )
 
 
+#: Messages as people, models and tools say them: a pattern that matches all of these keeps everything out.
+_USUAL_TEXTS = (
+    "Why did the build fail?",
+    "I have mended it; all tests pass now.",
+    '{"exit_code": 0}',
+    "12",
+    "おはよう",
+)
 _SHARES = ("low_water", "tail_share", "prefix_share")
 
 
@@ -101,11 +110,7 @@ def _useless(deps: Access) -> list[tuple[str, bool]]:
     config, out = deps.config, list[tuple[str, bool]]()
     if not deps.engine.compression_enabled:
         out.append(("compression.enabled is false (config.yaml): nothing is ever compacted", True))
-    out += [
-        (f"LCM_{name.upper()} ({config.provenance(name)}) keeps out every session: nothing is stored", True)
-        for name in ("ignore_session_patterns", "stateless_session_patterns")
-        if all(matches_session(getattr(config, name), *each) for each in _USUAL_SESSIONS)
-    ]
+    out += [(f"{what}: nothing is stored", True) for what in _kept_out(config)]
     size = config.window(deps.engine.context_length)
     if config.context_threshold > 1 and config.context_threshold >= size:
         said = f"LCM_CONTEXT_THRESHOLD={config.context_threshold:,} ({config.provenance('context_threshold')}) is not below the "
@@ -120,6 +125,25 @@ def _useless(deps: Access) -> list[tuple[str, bool]]:
     if config.metrics_path and (why := _not_writable(deps.db.path.parent / Path(config.metrics_path).expanduser())):
         out.append((f"LCM_METRICS_PATH ({config.provenance('metrics_path')}): {why}", False))
     return out
+
+
+def _kept_out(config: Config) -> list[str]:
+    """Settings that keep out every session or every message."""
+    ignored, stateless = config.ignore_session_patterns, config.stateless_session_patterns
+    found = list[str]()
+    for names, patterns in (
+        (("ignore_session_patterns",), ignored),
+        (("stateless_session_patterns",), stateless),
+        (("ignore_session_patterns", "stateless_session_patterns"), (*ignored, *stateless)),
+    ):
+        if not found and all(matches_session(patterns, *each) for each in _USUAL_SESSIONS):
+            given = " and ".join(f"LCM_{name.upper()} ({config.provenance(name)})" for name in names)
+            found.append(f"{given} {'keeps' if len(names) == 1 else 'keep'} out every session")
+    noise = Noise(config.ignore_message_patterns)
+    if noise and all(noise.match(text) for text in _USUAL_TEXTS):
+        given = f"LCM_IGNORE_MESSAGE_PATTERNS ({config.provenance('ignore_message_patterns')})"
+        found.append(f"{given} keeps out every message")
+    return found
 
 
 def _not_writable(path: Path) -> str:

@@ -139,12 +139,30 @@ def test_a_repair_of_an_empty_file_makes_and_removes_nothing(tmp_path: Path) -> 
 USELESS: dict[str, tuple[dict[str, str], str, str]] = {
     "everything kept out": ({"ignore_session_patterns": "**"}, "fail", "keeps out every session"),
     "every platform": ({"ignore_session_patterns": "cli,telegram,cron,api"}, "fail", "keeps out every session"),
+    "every platform in two settings": (
+        {"ignore_session_patterns": "cli,telegram", "stateless_session_patterns": "cron,api"},
+        "fail",
+        "LCM_STATELESS_SESSION_PATTERNS (env) keep out every session",
+    ),
+    "every message kept out": (
+        {"ignore_message_patterns": "."},
+        "fail",
+        "LCM_IGNORE_MESSAGE_PATTERNS (env) keeps out every message",
+    ),
     "a threshold above the window": ({"context_threshold": "300000"}, "warn", "not below the window"),
     "a metrics file that cannot be": ({"metrics_path": "/nonexistent/x/y"}, "warn", "LCM_METRICS_PATH (env)"),
     "shares above the low water": ({"low_water": "0.2"}, "warn", "below LCM_TAIL_SHARE + LCM_PREFIX_SHARE=0.28"),
     "a bracket in a glob": ({"ignore_session_patterns": "["}, "warn", "expected a comma-separated list of globs"),
     "a relative path": ({"database_path": "relative.db"}, "warn", "expected an absolute path"),
 }
+
+
+def test_a_pattern_that_keeps_out_some_messages_is_fine(tmp_path: Path) -> None:
+    """Also one that matches most of what tools say."""
+    world = Home(tmp_path, ignore_message_patterns=r"^\{,[a-z]")
+    found = finding(doctor(world.deps(None)), "settings")
+
+    assert found["status"] == "pass", found["detail"]
 
 
 @pytest.mark.parametrize("name", USELESS)
