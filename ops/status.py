@@ -29,6 +29,7 @@ from ..recall.access import Access
 from ..storage.disk import full_disk, shut
 from ..storage.foreign import messages_of_earlier
 from ..storage.meta import Meta
+from ..storage.standby import stand_ins
 from ..text.secret_kinds import CATALOGUE
 from . import costs, presets
 from .backup import backup_folder, rotate_path, way_out_for
@@ -548,6 +549,10 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
         remedy = "`hermes config set model.context_length TOKENS`, or LCM_FALLBACK_CONTEXT_TOKENS"
         out.append({"topic": "context window", "severity": "warning", "message": note, "remedy": remedy})
     out.extend(asdict(each) for each in remembered(deps))
+    if (waiting := stand_ins(deps.db.path)) and all(each["topic"] != "stand-in" for each in out):
+        names = " and ".join(each.name for each in waiting)
+        message = f"new messages were stored in {names}; the next message merges that into a database that works"
+        out.append({"topic": "stand-in", "severity": "warning", "message": message, "remedy": ""})
     return out
 
 

@@ -16,6 +16,7 @@ from ...recall.access import Access
 from ...storage import files, seals
 from ...storage import schema as migrations
 from ...storage.disk import shut
+from ...storage.standby import stand_ins
 from .. import backup
 from ..findings import Finding, fail, ok, warn
 from ..render import counted, disk_said, few, size
@@ -54,7 +55,7 @@ def database(deps: Access, _deep: bool) -> Finding:
     command = "/lcm doctor repair" if "`/lcm doctor repair`" in state["remedy"] else ""
     return fail(
         state["error"],
-        meaning="nothing new is stored and nothing is found until this is solved; the host goes on with its own messages",
+        meaning=f"nothing is found in it until this is solved; {_meanwhile(deps.db.path)}",
         remedy=f"run `/lcm doctor repair`; otherwise {backup.way_back(deps)}" if command else state["remedy"],
         command=command,
         path=str(deps.db.path),
@@ -62,12 +63,18 @@ def database(deps: Access, _deep: bool) -> Finding:
     )
 
 
+def _meanwhile(path: Path) -> str:
+    """Words about new messages while the database cannot be used."""
+    made = [each.name for each in stand_ins(path)]
+    return f"new messages are kept in {' and '.join(made) or 'a file beside it'} until then"
+
+
 def _hopeless(deps: Access, said: str) -> Finding:
     """A file in which no message can be read: no repair helps."""
     best = backup.best_backup(deps)
     return fail(
         f"{said}; no message can be read in it",
-        meaning="nothing new is stored and nothing is found until this is solved; a repair finds nothing to save",
+        meaning=f"a repair finds nothing to save; {_meanwhile(deps.db.path)}",
         remedy=backup.way_on(deps),
         command=f"/lcm restore {best.path.name} apply" if best is not None and best.sound else "",
         path=str(deps.db.path),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from worlds.breaking import Host
-from worlds.home import Home, healthy
+from worlds.home import Home, healthy, newer
 from worlds.process import chat
 
 from hermes_lcm.command import answer
@@ -117,6 +117,18 @@ def test_without_a_backup_a_file_that_says_nothing_is_moved_away(name: str, tmp_
     assert f"move {world.path} away" in found["remedy"], found
     assert (found.get("command", ""), "doctor repair" in found["remedy"]) == ("", False), found
     assert answer("doctor deep", again.deps()).code == 0
+
+
+def test_a_terminal_names_the_stand_in_of_another_process(tmp_path: Path) -> None:
+    """Nothing is said to be lost that is stored there."""
+    world = newer(tmp_path)
+    before = answer("doctor", world.deps(None)).text
+    (tmp_path / "lcm.standby-20240105-120000-1-7.db").touch()
+    status, report = (answer(words, world.deps(None)).text for words in ("status", "doctor"))
+
+    assert "new messages are kept in a file beside it until then" in before
+    assert "new messages were stored in lcm.standby-20240105-120000-1-7.db" in status
+    assert "new messages are kept in lcm.standby-20240105-120000-1-7.db until then" in report
 
 
 def test_a_repair_of_an_empty_file_makes_and_removes_nothing(tmp_path: Path) -> None:
