@@ -144,12 +144,21 @@ def modes(deps: Access, _deep: bool) -> Finding:
     wide = [each for each in seen if stat.S_IMODE(each.stat().st_mode) & 0o077]
     if not wide:
         return ok("readable by their owner only" if seen else "no file yet")
+    said = f"{len(wide)} of {len(seen)} files can be read by other users: {wide[0]}"
+    meaning = "other accounts on this machine can read the conversations"
+    if not all(map(_may_change, wide)):
+        return warn(said, meaning=meaning, remedy="ask the account that owns them whether you are meant to read them")
     return warn(
-        f"{len(wide)} of {len(seen)} files can be read by other users: {wide[0]}",
-        meaning="other accounts on this machine can read the conversations",
+        said,
+        meaning=meaning,
         remedy="take the rights of the others away",
         command="chmod 600 " + " ".join(f"'{each}'" for each in wide[:5]),
     )
+
+
+def _may_change(path: Path) -> bool:
+    """May this account change the rights of a file?"""
+    return not hasattr(os, "geteuid") or os.geteuid() in (0, path.stat().st_uid)
 
 
 def _of_others(deps: Access) -> bool:

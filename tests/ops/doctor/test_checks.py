@@ -392,6 +392,19 @@ def test_a_file_that_others_can_read_is_reported(world: Home) -> None:
     assert finding(doctor(world.deps()), "file_modes")["command"] == f"chmod 600 '{world.path}'"
 
 
+def test_no_account_is_told_to_change_the_rights_of_anothers_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner would lock it out."""
+    world = healthy(tmp_path)
+    world.path.chmod(0o644)
+    monkeypatch.setattr(os, "geteuid", lambda: world.path.stat().st_uid + 1)
+    found = finding(doctor(world.deps()), "file_modes")
+
+    assert (found["status"], found.get("command", "")) == ("warn", "")
+    assert "ask the account that owns" in found["remedy"]
+
+
 @pytest.mark.parametrize("make", [foreign, no_database])
 def test_nobody_is_told_to_change_the_rights_of_what_is_not_ours(make: Any, tmp_path: Path) -> None:
     """A setting that leads astray is no reason to touch another program's file."""
