@@ -51,8 +51,8 @@ class Copied:
 
 # -- files -----------------------------------------------------------------------------------------------
 def stand_ins(database: Path) -> list[Path]:
-    """The stand-ins of a database, oldest first."""
-    there = database.parent.glob(f"{_stem(database)}*.db") if database.parent.is_dir() else ()
+    """The stand-ins of a database, oldest first; none where its folder cannot be looked into."""
+    there = database.parent.glob(f"{_stem(database)}*.db") if os.path.isdir(database.parent) else ()
     return sorted(there, key=lambda path: [int(n) if n.isdigit() else n for n in re.split(r"(\d+)", path.name)])
 
 
