@@ -186,9 +186,8 @@ def faults(path: Path, progress: Progress = silent) -> tuple[str, ...]:
             if "messages" not in names:
                 found.append("there is no table of messages")
             found += [f"it holds a trigger, {name}, and this plugin makes none" for name in _triggers_in(connection)]
-            if not found and migrations.version_of(connection) == migrations.VERSION:
-                lost = migrations.lost_parts(connection.execute)
-                found += [f"a part of it is gone: {lacked(lost)}"] if lost else []
+            if not found and (lost := _lost_in(connection)):
+                found = [f"a part of it is gone: {lacked(lost)}"]
             if not found and "seals" in names:
                 found = seals.broken(seals.Plain(connection))
     except StoreError as exc:
@@ -500,11 +499,16 @@ def lost_parts(path: Path) -> list[str]:
     """Tables and columns that a file of this release lacks; none where it cannot be read."""
     try:
         with reading(path) as connection:
-            head = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-            ours = head == [migrations.APPLICATION_ID, migrations.VERSION]
-            return migrations.lost_parts(connection.execute) if ours else []
+            owner = connection.execute("PRAGMA application_id").fetchone()[0]
+            return _lost_in(connection) if owner == migrations.APPLICATION_ID else []
     except StoreError:
         return []
+
+
+def _lost_in(connection: sqlite3.Connection) -> list[str]:
+    """What a file lacks; nothing of an older one, which gets the newest tables when it is opened."""
+    older = migrations.version_of(connection) != migrations.VERSION or upgrade.wanted(connection)
+    return [] if older else migrations.lost_parts(connection.execute)
 
 
 def drop_triggers(path: Path) -> None:

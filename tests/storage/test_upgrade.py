@@ -22,6 +22,7 @@ from worlds.home import PAGE_BYTES, READS, Holder, Home
 from worlds.process import World
 
 from hermes_lcm import errors
+from hermes_lcm.command import answer
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor import repair
 from hermes_lcm.ops.survey import Survey
@@ -616,6 +617,13 @@ def test_a_backup_without_the_newest_tables_can_be_put_back(unsealed: Old, tmp_p
 
     assert wrong(world := World(elsewhere), unsealed) == []
     assert Survey(world.db).lost_tables() == []
+
+
+def test_a_repair_of_an_older_file_finds_nothing_to_repair(unsealed: Old) -> None:
+    """It is upgraded first: the newest tables are not lost."""
+    done = answer("doctor repair", Home(unsealed.home).deps(None))
+
+    assert done.text.startswith("Nothing to repair"), done.text
 
 
 @pytest.mark.parametrize("table", ["costs", "ledger"])
