@@ -606,7 +606,7 @@ class Database:
                 log.wait(number)
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begin a transaction; the caller undoes it, whatever is raised meanwhile, Ctrl-C too."""
+        """Begin a transaction. If an error or Ctrl-C comes meanwhile, the caller rolls it back."""
         with self._translated_or_busy:
             again = self._clock() < self._busy_until
             if again:

@@ -52,8 +52,10 @@ _GIVEN = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 @contextmanager
 def skips_counted(db: Database, table: str, *, kept: bool) -> Iterator[None]:
-    """A block that adds rows to a table. Where they have ``kept`` the addresses of another file, the addresses before these that
-    no row has are counted as removed: a total would count them as rows."""
+    """Count of addresses that an insert skips: they count as removed, for a total would count them as rows.
+
+    ``kept``: the rows have their addresses from another file; others skip none.
+    """
     before = db.fetch(_GIVEN, (table,))[0][0] if kept else 0
     yield
     if kept:

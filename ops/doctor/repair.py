@@ -315,6 +315,8 @@ def _relinked(path: Path, saved: Salvage) -> list[str]:
 
 def _read_again(path: Path, gone: Collection[str]) -> None:
     """Fill columns of messages that the damaged file lacked, from what the messages themselves say."""
+    if not gone:
+        return
     said = [name for name in _SAID_TOO if f"messages.{name}" in gone]
     fresh = Database(path)
     try:

@@ -603,18 +603,29 @@ def refused(*_: Any, **__: Any) -> None:
     raise StoreError("it is busy")
 
 
+def one_without_the_other(
+    outage: Outage, fault: Callable[[Path], Mend], turns: tuple[int, int] = (30, 30)
+) -> tuple[Mend, Path, Path]:
+    """Two stand-ins, each with so many turns; the second began while the first was hidden.
+
+    How to mend the database, where the first one is, and where it belongs.
+    """
+    mend = fault(outage.db)
+    outage.turns(turns[0], first=100)
+    outage.host.close()
+    (place,) = outage.standbys()
+    hidden = place.rename(outage.home / "hidden")
+    outage.host, outage.live = Host(outage.home), reload(outage.live)
+    outage.turns(turns[1], first=200)
+    outage.host.close()
+    return mend, hidden, place
+
+
 @pytest.mark.parametrize("late", ["20990101", "20000101"])
 def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outage: Outage, late: str) -> None:
     """By the prompts that their lists begin with, not by what a clock said: the second one goes on from a prompt of the first."""
-    mend = no_header(outage.db)
-    outage.turns(60, first=100)
-    outage.host.close()
-    (first,) = outage.standbys()
-    kept = first.rename(outage.home / "kept")
-    outage.host, outage.live = Host(outage.home), reload(outage.live)
-    outage.turns(3, first=200)
-    outage.host.close()
-    kept.rename(outage.db.with_name(f"lcm.standby-{late}-000000-1-999999.db"))
+    mend, hidden, _ = one_without_the_other(outage, no_header, turns=(60, 3))
+    hidden.rename(outage.db.with_name(f"lcm.standby-{late}-000000-1-999999.db"))
     mend()
     outage.host = Host(outage.home)
     outage.turns(1, first=300)
@@ -642,15 +653,8 @@ def test_a_stand_in_that_fails_too_is_what_the_next_one_goes_on_from(outage: Out
 
 def test_a_stand_in_that_went_on_without_the_one_before_covers_nothing_twice(outage: Outage) -> None:
     """What it copied of the database and summarised anew lies under summaries of the first one, too."""
-    mend = locked(outage.db)
-    outage.turns(30, first=100)
-    outage.host.close()
-    (first,) = outage.standbys()
-    hidden = first.rename(outage.home / "hidden")
-    outage.host, outage.live = Host(outage.home), reload(outage.live)
-    outage.turns(30, first=200)
-    outage.host.close()
-    hidden.rename(first)
+    mend, hidden, place = one_without_the_other(outage, locked)
+    hidden.rename(place)
     mend()
     outage.host, outage.live = Host(outage.home), reload(outage.live)
     outage.turns(1, first=300)
@@ -660,18 +664,11 @@ def test_a_stand_in_that_went_on_without_the_one_before_covers_nothing_twice(out
 
 def without_the_one_before(outage: Outage, fault: Callable[[Path], Mend]) -> tuple[Path, Path]:
     """A stand-in that went on from another one, which nobody could read, is merged; where that one is, and where it belongs."""
-    mend = fault(outage.db)
-    outage.turns(30, first=100)
-    outage.host.close()
-    (first,) = outage.standbys()
-    hidden = first.rename(outage.home / "hidden")
-    outage.host, outage.live = Host(outage.home), reload(outage.live)
-    outage.turns(30, first=200)
-    outage.host.close()
+    mend, hidden, place = one_without_the_other(outage, fault)
     mend()
     outage.host, outage.live = Host(outage.home), reload(outage.live)
     outage.turns(1, first=300)
-    return hidden, first
+    return hidden, place
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["later", "never"])
