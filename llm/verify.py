@@ -201,6 +201,7 @@ _STRUNG: Final = 3
 _OWN_RUN: Final = 60
 #: A line of so many, all of them our own, says nothing about the source.
 _OWN_LINE: Final = 40
+_BLANKS: Final = re.compile(r"\n{3,}")
 _MARK = lazy(
     r"^~{4,} ?(?:source (?:begins|ends)|(?:msg|sum|part)_\d+ \|)|"
     r"<\|(?:im_start|im_end|start_header_id|eot_id|begin_of_text|end_of_text|endoftext|user|assistant|system|end)\|>|"
@@ -295,6 +296,18 @@ def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
         flat = salience.normal(line.strip(" \t-*•>#"))
         (told if len(flat) >= _OWN_LINE and _is_told(flat, source) else kept).append(line)
     return ("\n".join(kept).strip(), tuple(told)) if told else (text, ())
+
+
+def _said_once(text: str) -> str:
+    """The answer without long lines that stand in it before: a small model tells its record twice."""
+    seen: set[str] = set()
+    kept = []
+    for line in text.splitlines():
+        flat = salience.normal(line)
+        if len(flat) < _OWN_LINE or flat not in seen:
+            kept.append(line)
+        seen.add(flat)
+    return _BLANKS.sub("\n\n", "\n".join(kept)).strip()
 
 
 def _is_mostly_told(text: str, source: Source) -> bool:
@@ -457,7 +470,8 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
     task = source.task
     whole, hint = tidy(reply.text)
     recited = _is_mostly_told(whole, source)
-    text, told = (whole, ()) if recited else _untold(whole, source)
+    as_written, told = (whole, ()) if recited else _untold(whole, source)
+    text = _said_once(as_written)
     reasons = _form_reasons(reply, text, source)
     tokens = count(text)
     if text and not reasons:
@@ -467,7 +481,7 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         return Verdict(False, tuple(reasons), (), (), 0.0, "", text[:2000], hint)
     evidence = source.evidence(prompt)
     answer = Haystack(text)
-    if _is_loop(text):
+    if _is_loop(as_written):
         reasons.append("it repeats itself")
     if _is_echo(text, source, prompt):
         reasons.append("it copies the source")

@@ -69,6 +69,14 @@ def test_an_honest_summary_passes():
     assert (verdict.ok, verdict.reasons, verdict.suspects) == (True, (), ())
 
 
+def test_what_a_model_tells_twice_is_kept_once():
+    """A small model writes its record, and the same again: it is paid for in every request from then on."""
+    verdict = judged(f"{GOOD}\n\nOpen: the tests.\n\n{GOOD}\n\nOpen: the tests.")
+
+    assert verdict.ok
+    assert verdict.text == f"{GOOD}\n\nOpen: the tests.\n\nOpen: the tests."
+
+
 @pytest.mark.parametrize(
     "text",
     [
