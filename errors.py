@@ -136,6 +136,8 @@ def worded(exc: BaseException) -> str:
     return f"an unexpected error: {exc} ({name})" if str(exc) else f"an unexpected error ({name})"
 
 
+#: The way out where a disk does not do what it is told.
+FAULTS_OF_A_DISK = "look for faults of the disk in the system's log; the same command works once they are over"
 #: The way out of an error of the system that concerns a file.
 _WAYS_OUT = {
     errno.ENOSPC: "free disk space",
@@ -146,7 +148,7 @@ _WAYS_OUT = {
         (errno.EACCES, errno.EPERM), "make the file and its folder writable for the account that Hermes runs as"
     ),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "let more files be open (`ulimit -n`), or restart Hermes"),
-    errno.EIO: "look for faults of the disk in the system's log; the same command works once they are over",
+    errno.EIO: FAULTS_OF_A_DISK,
 }
 _ANY_WAY_OUT = "see that the account that Hermes runs as may write this file and its folder, and that the disk has room"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from ..errors import Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from ..errors import FAULTS_OF_A_DISK, Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 
 try:
     import resource
@@ -169,7 +169,9 @@ def translate(exc: sqlite3.Error, path: Path) -> StoreError:
             return StoreReadOnly(f"{path}: {closed}")
         if full := no_room(path.parent):
             return StoreFull(f"{said}: {full}")
-        return StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
+        faulty = StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
+        faulty.remedy = FAULTS_OF_A_DISK
+        return faulty
     return StoreError(said)
 
 

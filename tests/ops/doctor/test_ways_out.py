@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.breaking import Host
+from worlds.breaking import Faults, Host
 from worlds.home import Home, healthy, newer
 from worlds.process import chat
 
@@ -36,6 +37,22 @@ def at(path: Path, home: Path) -> Home:
     world.path = path
     world.runtime = Runtime(path, world.config, Process())
     return world
+
+
+# -- the disk ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("words", ["doctor", "doctor deep", "status", "backup", "doctor repair"])
+def test_a_faulty_disk_leads_to_the_log_of_the_system(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The doctor named itself as the way out of input/output errors, and so did every other verb."""
+    healthy(tmp_path).close()
+    faults = Faults().install(monkeypatch)
+    faults.arm(3, sqlite3.SQLITE_IOERR, lasting=True)
+    said = answer(words, Home(tmp_path).deps(None, trusted=True)).text
+
+    assert faults.disarm()
+    assert "faults of the disk in the system's log" in said, said
+    assert "run `hermes lcm doctor`" not in said, said
 
 
 # -- the path ----------------------------------------------------------------------------------------------
