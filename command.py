@@ -73,7 +73,8 @@ def _status(deps: Access, words: Words) -> Answer:
     wrong = _lost(deps) if deps.reads_all else None
     data = status(deps, deep=words.deep, wrong=wrong)
     damaged = data["database"]["state"] == "failed" or data["database"].get("damaged")
-    return Answer(render.status_text(data), data, FOUND if damaged else OK)
+    at_risk = any(each["severity"] == "error" for each in data["problems"])
+    return Answer(render.status_text(data), data, FOUND if damaged or at_risk else OK)
 
 
 def _lost(deps: Access) -> StoreError | None:

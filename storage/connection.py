@@ -283,7 +283,7 @@ class Database:
     @property
     def only_read(self) -> str:
         """Why the file is only read: its disk has no room, or a limit, or is read-only; "" where it is written, too."""
-        return str(self._full or "")
+        return str(self._full or "").removeprefix(f"{self.path}: ")
 
     @property
     def way_to_write(self) -> str:

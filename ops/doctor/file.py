@@ -41,7 +41,7 @@ def database(deps: Access, _deep: bool) -> Finding:
     if state["state"] == "empty":
         return _nothing(deps)
     if state["state"] == "ready":
-        return _writable(deps.db.path)
+        return _writable(deps)
     if state["state"] == "earlier":
         return warn(
             state["note"],
@@ -104,18 +104,22 @@ def _nothing(deps: Access) -> Finding:
     )
 
 
-def _writable(path: Path) -> Finding:
+def _writable(deps: Access) -> Finding:
     """Another account's file can be read while its owner has it open, and nothing is stored by this one."""
+    path = deps.db.path
+    mounted = shut(path.parent)
+    if said := mounted or deps.db.only_read:
+        return fail(
+            f"{path}: {said}",
+            meaning="what is stored can be read; nothing new is stored in the file",
+            remedy="mount the file system for writing, or let LCM_DATABASE_PATH name a file elsewhere"
+            if mounted
+            else deps.db.way_to_write,
+            path=str(path),
+        )
     closed = [str(each) for each in (path, path.parent) if not os.access(each, os.W_OK)]
     if not closed:
         return ok(str(path), path=str(path))
-    if said := shut(path.parent):
-        return warn(
-            f"{path}: {said}",
-            meaning="what is stored can be read; nothing new is stored in the file",
-            remedy="mount the file system for writing, or let LCM_DATABASE_PATH name a file elsewhere",
-            path=str(path),
-        )
     return warn(
         f"this account may not write {' nor '.join(closed)}",
         meaning="what is stored can be read here; an agent of this account stores nothing new",

@@ -13,7 +13,7 @@ from worlds import linear
 from worlds.home import ROOT, Home, digest
 
 from hermes_lcm.archive.ranges import ARCHIVED, RESTORED, Archive
-from hermes_lcm.command import answer, run
+from hermes_lcm.command import FOUND, OK, answer, run
 from hermes_lcm.config import KNOBS
 from hermes_lcm.ops import presets, render
 from hermes_lcm.ops import status as status_module
@@ -141,6 +141,15 @@ def test_problems_carry_their_remedy(world: Home) -> None:
     said = status(world.deps())["problems"]
 
     assert [(each["topic"], each["remedy"]) for each in said] == [("ingest", "free disk space")]
+
+
+@pytest.mark.parametrize(("severity", "code"), [("error", FOUND), ("warning", OK)])
+def test_a_promise_at_risk_is_told_by_the_code(world: Home, severity: str, code: int) -> None:
+    """As by the doctor's: an error that is not resolved, and no warning."""
+    world.runtime.health.degraded("ingest", "disk full", severity=severity)
+    said = answer("status", world.deps("s1", trusted=True)), answer("doctor", world.deps("s1", trusted=True))
+
+    assert [each.code for each in said] == [code, code]
 
 
 def test_problems_come_before_the_figures(world: Home) -> None:

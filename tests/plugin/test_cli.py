@@ -952,7 +952,6 @@ def full(world: Home) -> Iterator[Home]:
         (("sessions",), "s1"),
         (("explain", "sum_1"), "sum_1"),
         (("export", "-o", "-"), "message 2 about"),
-        (("status",), "nothing new is stored in the file"),
         (("ledger",), "fact"),
     ],
     ids=lambda each: "" if isinstance(each, str) else each[0],
@@ -964,6 +963,15 @@ def test_what_is_stored_can_be_read_on_a_full_disk(
     code, text = call(full, *words), shown_by(capsys)
 
     assert (code, said in text) == (OK, True), text
+
+
+def test_the_status_of_a_full_disk_ends_as_the_doctor_does(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """What looks for trouble by the code alone learns that nothing new is stored."""
+    code, text = call(full, "status"), shown_by(capsys)
+
+    assert (code, "nothing new is stored in the file" in text) == (FOUND, True), text
+    code, text = call(full, "doctor"), shown_by(capsys)
+    assert (code, "FAILED  database" in text, "nothing new is stored in the file" in text) == (FOUND, True, True), text
 
 
 def test_a_verb_that_writes_says_that_the_disk_is_full(full: Home, capsys: pytest.CaptureFixture[str]) -> None:
