@@ -164,7 +164,20 @@ def _register_policy(offers: Offers, ctx: Any) -> None:
 
 def _register_cli(ctx: Any) -> None:
     about = "Inspect and maintain the lossless context archive"
-    ctx.register_cli_command("lcm", about, _later(".cli", "setup"), _later(".cli", "handle"))
+    ctx.register_cli_command("lcm", about, _stoppable(_later(".cli", "setup")), _stoppable(_later(".cli", "handle")))
+
+
+def _stoppable(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that Ctrl-C ends in words, also while it imports what would say them."""
+
+    def callback(*args: Any) -> Any:
+        try:
+            return call(*args)
+        except KeyboardInterrupt:
+            sys.stderr.write("Stopped.\n")
+            raise SystemExit(130) from None
+
+    return callback
 
 
 def _register_tasks(ctx: Any) -> None:
