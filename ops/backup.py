@@ -196,7 +196,7 @@ def stamped(database: Path, now: float, stem: str = "", end: str = ".sqlite3") -
     return folder / f"{name}{end}"
 
 
-def _half_made(target: Path) -> Path:
+def half_made(target: Path) -> Path:
     """A name for a file until it is whole: of one call, with the number of its process at the end."""
     return target.with_name(f".{target.name}.{time.monotonic_ns()}.{os.getpid()}.partial")
 
@@ -256,7 +256,7 @@ def back_up(deps: Access, progress: Progress = silent, *, with_files: bool = Fal
 def copy_to(deps: Access, made: Made, folder: Path) -> tuple[Path, tuple[Path, ...]]:
     """Copy a backup to another folder, such as another disk's, and compare; the copy, and older ones there that gave way."""
     target = folder / made.path.name
-    partial = _half_made(target)
+    partial = half_made(target)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         shutil.copyfile(made.path, disk.private(partial))
@@ -350,7 +350,7 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
         raise BadRequest(f"{database}: nothing is stored yet, so there is nothing to back up")
     deps.db.open()  # refuses a file of a newer release or of another program
     before = deps.db.query("SELECT coalesce(max(store_id), 0) FROM messages")[0][0]
-    partial, began = _half_made(target), deps.clock()
+    partial, began = half_made(target), deps.clock()
     packed = partial.with_name(f"{partial.name}.tar")
     remove_half_made(database)
     try:
@@ -467,7 +467,7 @@ def _database_in(path: Path) -> Iterator[Path]:
     if path.suffix != ".tar":
         yield path
         return
-    copy = _half_made(path)
+    copy = half_made(path)
     try:
         _unpack_database(path, copy)
         yield copy

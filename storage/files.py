@@ -354,6 +354,15 @@ def copy_raw(path: Path, target: Path) -> None:
                 copy.chmod(0o600)
 
 
+def renamed(path: Path, target: Path) -> None:
+    """Another name for a file and its side files, which is theirs even if the machine stops then."""
+    for suffix in _SIDE_FILES:
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + suffix).replace(target.with_name(target.name + suffix))
+    path.replace(target)
+    disk.sync(target.parent)
+
+
 def copied(path: Path, target: Path, progress: Progress) -> None:
     """The bytes of a file in another one, which is there."""
     parts = -(-path.stat().st_size // _COPIED_BYTES)

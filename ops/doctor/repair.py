@@ -262,15 +262,15 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
     """Save what can be read into a new file and let it take the place of the damaged one."""
     path = deps.db.path
     kept = backup.stamped(path, deps.clock(), f"{path.stem}-damaged")
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.rescued")
+    copy, fresh = backup.half_made(kept), path.with_name(f".{path.name}.{os.getpid()}.rescued")
     touched = False
     try:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         backup.remove_half_made(path)
         deps.db.close()
         files.refuse_shared(path)
-        files.copy_raw(path, kept)
-        saved = files.salvage(kept, fresh, readable, progress)
+        files.copy_raw(path, copy)
+        saved = files.salvage(copy, fresh, readable, progress)
         if not saved.kept.get("messages"):
             error = StoreCorrupt(f"no message of {path} can be read as a whole; it was left as it is")
             error.remedy = backup.way_on(deps)
@@ -279,12 +279,13 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
         notes = _relinked(fresh, saved)
         files.seal(fresh)
         there = files.counts(fresh)  # not all that could be read was of use: a message without its block is none
+        files.renamed(copy, kept)
         touched = True
         files.exchange(deps.db, fresh, None)
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
     finally:
-        files.discard(fresh)
+        files.discard(fresh, copy)
         if not touched:  # the damaged file is where it was: each try would leave one more copy of it
             files.discard(kept)
     if prepare(deps.db) or index_damage(deps, deep=False):  # unless opening the new file has built them already

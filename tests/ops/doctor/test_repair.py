@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -12,7 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.home import READS, Holder, Home, corrupt, digest, foreign, healthy, newer, no_database, stored_blob, wrecked
+from worlds.home import (
+    READS,
+    ROOT,
+    Holder,
+    Home,
+    corrupt,
+    digest,
+    foreign,
+    healthy,
+    newer,
+    no_database,
+    stored_blob,
+    wrecked,
+)
 
 from hermes_lcm.command import answer
 from hermes_lcm.errors import BadRequest, StoreBusy, StoreError, StoreFull
@@ -36,6 +51,26 @@ def test_a_sound_database_is_left_alone(world: Home) -> None:
 
     assert done.diagnosis.well
     assert not backup.backup_folder(world.path).exists()
+
+
+@pytest.mark.parametrize("at", ["salvage", "brought_home", "seal"])
+def test_a_killed_repair_leaves_no_copy_behind(at: str, tmp_path: Path) -> None:
+    """The next one removes what was half-made: the damaged file is kept once, not once for each try."""
+    world = corrupt(tmp_path)
+    killed = (
+        "import os, sys; from pathlib import Path; from worlds.home import Home; from hermes_lcm.ops.doctor import repair; "
+        "from hermes_lcm.storage import files; "
+        f"files.{at} = lambda *_, **__: os.kill(os.getpid(), 9); "
+        "repair.repair(Home(Path(sys.argv[1])).deps())"
+    )
+    paths = os.pathsep.join(str(ROOT / each) for each in ("tests", ".lcm-path"))
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", killed, str(tmp_path)], env={**os.environ, "PYTHONPATH": paths}, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    made = repair.repair(world.restart().deps())
+
+    assert [*backup.backup_folder(world.path).iterdir()] == [made.kept]
 
 
 def test_an_index_is_built_anew_after_a_backup(world: Home) -> None:
