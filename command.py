@@ -548,6 +548,9 @@ def perform(verb: Verb, deps: Access, words: Words) -> Answer:
     except StoreError as exc:
         exc.remedy = backup.way_out_for(deps, exc)
         raise
+    finally:
+        if deps.db.reads_when_full:  # it stores nothing: what it had open would lock a repair or a restore out
+            deps.db.close()
 
 
 def _performed(verb: Verb, deps: Access, words: Words) -> Answer:
@@ -573,9 +576,6 @@ def _run(verb: Verb, deps: Access, words: Words) -> Answer:
             return verb.run(deps, words)
     except UNREADABLE as exc:
         raise unreadable(deps.db, exc) from exc
-    finally:
-        if deps.db.reads_when_full:  # it stores nothing: what it had open would lock a repair or a restore out
-            deps.db.close()
 
 
 def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:

@@ -281,6 +281,28 @@ def test_a_trigger_is_named_and_taken_out(source: Path, tmp_path: Path) -> None:
     host.close()
 
 
+def test_the_process_that_repaired_a_database_can_restore_it(source: Path, tmp_path: Path) -> None:
+    """What it had open of the file while something stood in for it locks it out no more."""
+    host = Host(copied(source, tmp_path / "home"))
+    with sqlite3.connect(host.home / "lcm.db") as raw:
+        raw.execute("PRAGMA user_version = 0")
+    raw.close()
+    host.runtime.db.close()
+    live = SAID.copy().user("and now?")
+    host.says(live)
+    assert host.runtime.db.stands_in
+    assert doctor(host, "doctor repair apply").code == OK
+    host.says(live.says("this").user("and then?"))
+    assert not host.runtime.db.stands_in
+    doctor(host, "backup")
+    restored = doctor(host, "restore latest apply")
+    stored = lost_or_doubled(host, live)
+    host.close()
+
+    assert restored.code == OK, restored.text
+    assert stored == ([], [])
+
+
 def doctor(host: Host, words: str = "doctor deep") -> Any:
     """As the operator asks at the terminal."""
     access = command.operator_access(host.runtime, None, None)
