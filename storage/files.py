@@ -562,6 +562,16 @@ _UNSAID: Final[dict[str, leaves.Value]] = {
 #: Without it nothing tells whether a message may be shown.
 _NEEDED: Final = "flags"
 _TABLE_TEXT: Final = re.compile(r"CREATE TABLE [^(]*\(")
+#: Columns in the order of a row's values, but for those that are computed when they are read.
+_IN_A_ROW: Final = """
+SELECT c.name FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c WHERE m.name NOT GLOB 'sqlite_*' AND c.hidden <> 2
+ ORDER BY c.cid
+"""
+#: Of a table without numbers of rows: its key comes first.
+_IN_A_KEYED_ROW: Final = """
+SELECT x.name FROM sqlite_master AS m JOIN pragma_index_list(m.name) AS i JOIN pragma_index_xinfo(i.name) AS x
+ WHERE m.name NOT GLOB 'sqlite_*' AND i.origin = 'pk' AND m.type = 'table' ORDER BY x.seqno
+"""
 
 
 @dataclass(slots=True)
@@ -707,14 +717,15 @@ def _as_found(shapes: Mapping[str, _Shape], texts: Mapping[str, str]) -> dict[st
 
 
 def _columns_said(text: str) -> tuple[str, ...]:
-    """Columns that a CREATE TABLE statement names; none where SQLite does not understand it."""
+    """Columns of a CREATE TABLE statement in the order of a row's values; none where SQLite does not understand it."""
     if not _TABLE_TEXT.match(text):
         return ()
     with closing(sqlite3.connect(":memory:")) as made:
         try:
             made.execute(text)
-            sql = "SELECT c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE m.name NOT GLOB 'sqlite_*'"
-            return tuple(row[0] for row in made.execute(sql))
+            if "WITHOUT ROWID" in text.upper():
+                return tuple(row[0] for row in made.execute(_IN_A_KEYED_ROW))
+            return tuple(row[0] for row in made.execute(_IN_A_ROW))
         except sqlite3.Error:
             return ()
 
@@ -733,7 +744,7 @@ def holds_messages(path: Path) -> bool:
         found = leaves.Leaves(data, log.read_bytes() if log.is_file() else b"")
         shapes = {"messages": _Shape.of(made, "messages")}
         shapes |= _as_found(shapes, found.texts)
-        return any(_told_apart(cell, shapes)[1] for cell in found.cells())
+        return any(_told_apart(cell, shapes, found)[1] for cell in found.cells())
 
 
 def _copy(
@@ -751,7 +762,7 @@ def _copy(
             progress("reading pages", n, 0)
         if _aside(cell, shapes, last, out):
             continue
-        shape, row = _told_apart(cell, shapes)
+        shape, row = _told_apart(cell, shapes, found)
         if shape is None:
             continue
         if row is None or not accept(shape.name, dict(zip(shape.columns, row, strict=True))):
@@ -781,13 +792,17 @@ def _aside(cell: leaves.Cell, shapes: dict[str, _Shape], last: dict[str, int], o
     return True
 
 
-def _told_apart(cell: leaves.Cell, shapes: dict[str, _Shape]) -> tuple[_Shape | None, tuple[leaves.Value, ...] | None]:
+def _told_apart(
+    cell: leaves.Cell, shapes: dict[str, _Shape], found: leaves.Leaves
+) -> tuple[_Shape | None, tuple[leaves.Value, ...] | None]:
     """Table and row of a cell: by its tree, otherwise by what it looks like."""
     if (shape := shapes.get(cell.of)) is not None:
         return shape, shape.row(cell)
     if cell.of in _OTHER_TREES or cell.of.startswith(("sqlite_", "message_index", "node_index", "vectors")):
         return None, None
-    fitting = [(shape, row) for shape in shapes.values() if shape.name not in _AMBIGUOUS and (row := shape.row(cell))]
+    known = found.names.values() if cell.of else ()  # another program's copy of a table that is there may be older
+    fitting = [(shape, row) for name, shape in shapes.items()
+               if shape.name not in _AMBIGUOUS and name not in known and (row := shape.row(cell))]  # fmt: skip
     return fitting[0] if fitting else (None, None)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -20,7 +20,7 @@ Value = int | float | str | bytes | None
 
 _MAGIC: Final = b"SQLite format 3\0"
 _SIZES: Final = (1024, 4096, 512, 2048, 8192, 16384, 32768, 65536)
-_TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER = 0x0D, 0x0A, 0x02
+_TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER, _TABLE_INNER = 0x0D, 0x0A, 0x02, 0x05
 _CELLS_AT: Final = {_TABLE_LEAF: 8, _INDEX_LEAF: 8, _INDEX_INNER: 12}
 _ROOT, _FREE, _BTREE = 1, 2, 5  # of the pointer map
 _INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
@@ -50,6 +50,7 @@ class Leaves:
         head = self._page(1)
         said = int.from_bytes(head[56:60], "big") if head.startswith(_MAGIC) else 0
         self._encoding = _ENCODINGS.get(said, "utf-8")
+        self._has_map = not head.startswith(_MAGIC) or any(head[52:56])
 
     # -- pages --------------------------------------------------------------------------------------
     def _page(self, number: int) -> bytes:
@@ -58,7 +59,10 @@ class Leaves:
         return self._data[(number - 1) * self._size : number * self._size]
 
     def _pointer(self, number: int) -> tuple[int, int]:
-        """(kind, parent) of a page as the pointer map says it; (0, 0): it does not."""
+        """(kind, parent) of a page as the pointer map says it, or the inner pages, where there is none; (0, 0): nothing does."""
+        if not self._has_map:
+            parent = self._parents.get(number, 0)
+            return (_FREE, 0) if number in self._freed else (_BTREE, parent) if parent else (_ROOT, 0)
         span = self._size // 5 + 1
         at = (number - 2) // span * span + 2
         if number < 3 or number == at:
@@ -67,6 +71,31 @@ class Leaves:
         if len(entry) < 5 or not _ROOT <= entry[0] <= _BTREE:
             return 0, 0
         return entry[0], int.from_bytes(entry[1:], "big")
+
+    @cached_property
+    def _parents(self) -> Mapping[int, int]:
+        """The inner page above each page, of a file that another program wrote anew without a pointer map."""
+        out: dict[int, int] = {}
+        for number in range(1, self._last + 1):
+            page, at = self._page(number), 100 if number == 1 else 0
+            if len(page) > at and page[at] in (_TABLE_INNER, _INDEX_INNER):
+                count = min(int.from_bytes(page[at + 3 : at + 5], "big"), self._size // 4)
+                cells = [int.from_bytes(page[n : n + 2], "big") for n in range(at + 12, at + 12 + 2 * count, 2)]
+                for cell in (at + 8, *cells):
+                    out[int.from_bytes(page[cell : cell + 4], "big")] = number
+        return out
+
+    @cached_property
+    def _freed(self) -> Collection[int]:
+        """Pages that such a file lists as free: what is in them was deleted."""
+        out: set[int] = set()
+        trunk = int.from_bytes(self._page(1)[32:36], "big")
+        while 1 < trunk <= self._last and trunk not in out:
+            page = self._page(trunk)
+            count = min(int.from_bytes(page[4:8], "big"), self._size // 4 - 2)
+            out.update((trunk, *struct.unpack(f">{count}I", page[8 : 8 + 4 * count])))
+            trunk = int.from_bytes(page[:4], "big")
+        return out
 
     def _root(self, number: int) -> int:
         """The root of the tree that a page is in; 0 where that cannot be told."""
@@ -94,7 +123,7 @@ class Leaves:
     @cached_property
     def names(self) -> Mapping[int, str]:
         """Table of each root page, as far as rows of the schema can be found, wherever they lie."""
-        return {root: name for root, name, _ in self._schema}
+        return {root: name for root, name, _ in self._schema if root}  # a virtual table has none
 
     @cached_property
     def texts(self) -> Mapping[str, str]:

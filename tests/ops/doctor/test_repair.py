@@ -477,6 +477,149 @@ def test_sources_of_a_leaf_are_found_again(world: Home, tmp_path: Path) -> None:
     assert files.counts(fresh)["node_sources"] == 10
 
 
+# -- tables that another program changed -------------------------------------------------------------------
+def made_anew(world: Home, table: str, *changes: tuple[str, str], end: str = "") -> None:
+    """A table with the same rows and another text, as a tool for schemas makes it."""
+    world.close()
+    with closing(sqlite3.connect(world.path, isolation_level=None)) as raw:
+        raw.execute("PRAGMA legacy_alter_table=ON")
+        text = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0] + end
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        names = ", ".join(row[1] for row in raw.execute(f"PRAGMA table_info({table})"))
+        raw.execute(f"ALTER TABLE {table} RENAME TO theirs")
+        raw.execute(text)
+        raw.execute(f"INSERT INTO {table}({names}) SELECT {names} FROM theirs")
+        raw.execute("DROP TABLE theirs")
+
+
+def stored(world: Home) -> list[tuple[Any, ...]]:
+    """Messages under their addresses, and whose they are."""
+    sql = """SELECT store_id, seq, flags, envelope, session_id, c.principal FROM messages AS m
+               JOIN sessions AS s USING(session_key) JOIN conversations AS c ON c.conversation_id = m.conversation_id
+              ORDER BY store_id"""
+    return world.runtime.db.query(sql)
+
+
+_OTHER_KEYS = {
+    "messages by their place": (
+        "messages",
+        ("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER UNIQUE"),
+        ("UNIQUE(conversation_id, seq)", "PRIMARY KEY(conversation_id, seq)"),
+    ),
+    "messages by their address": ("messages", (" AUTOINCREMENT", "")),
+    "sessions by their name": (
+        "sessions",
+        ("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER UNIQUE"),
+        ("session_id TEXT NOT NULL UNIQUE", "session_id TEXT NOT NULL PRIMARY KEY"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _OTHER_KEYS)
+def test_rows_of_a_table_that_lies_in_its_key_keep_their_addresses(name: str, world: Home) -> None:
+    """SQLite writes the columns of the key first, in whatever order the table names them."""
+    table, *changes = _OTHER_KEYS[name]
+    before = stored(world)
+    made_anew(world, table, *changes, end=" WITHOUT ROWID")
+    world = world.restart()
+    done = repair.repair(world.deps(None))
+
+    assert "keys or checks" in done.diagnosis.damaged[0]
+    assert stored(world) == before
+    assert repair.repair(world.deps(None)).diagnosis.well
+
+
+_REFUSING = {
+    "addresses that may be given again": ("messages", (" AUTOINCREMENT", "")),
+    "a reference to nothing": ("messages", ("REFERENCES sessions(", "REFERENCES gone(")),
+    "names that differ in case only are one": ("sessions", ("NOT NULL UNIQUE", "NOT NULL UNIQUE COLLATE NOCASE")),
+    "whose it is, in any case": (
+        "conversations",
+        ("principal TEXT NOT NULL", "principal TEXT NOT NULL COLLATE NOCASE"),
+    ),
+    "one more column that is needed": ("nodes", ("model TEXT NOT NULL", "model TEXT NOT NULL, more TEXT NOT NULL")),
+    "a time that is needed": ("nodes", ("earliest_at REAL", "earliest_at REAL NOT NULL")),
+    "no number in place of stored JSON": (
+        "messages",
+        ("UNIQUE(conversation_id, seq) )", "UNIQUE(conversation_id, seq)) STRICT"),
+    ),
+    "a list of their own": ("messages", ("UNIQUE(conversation_id, seq)", "UNIQUE(conversation_id, seq), UNIQUE(seq)")),
+}
+
+
+@pytest.mark.parametrize("name", [*_REFUSING, "an index of their own"])
+def test_a_table_that_takes_other_rows_than_ours_is_named_and_made_as_it_was(name: str, tmp_path: Path) -> None:
+    """Else messages stay in a stand-in for ever, or are taken for others."""
+    world = Home(tmp_path)
+    world.say("one", "two")
+    before = stored(world)
+    if name in _REFUSING:
+        made_anew(world, *_REFUSING[name])
+    else:
+        world.raw("CREATE UNIQUE INDEX theirs ON messages(session_key, role)")
+    world = world.restart()
+    found = next(each for each in doctor(world.deps())["checks"] if each["check"] == "schema")
+    repair.repair(world.deps(None))
+
+    assert (found["status"], "keys or checks" in found["detail"]) == ("fail", True)
+    assert repair.repair(world.deps(None)).diagnosis.well
+    assert stored(world) == before
+
+
+def test_a_column_of_another_program_is_no_damage_whatever_it_is_called(world: Home) -> None:
+    """Backups of such a file are good."""
+    world.raw("ALTER TABLE messages ADD COLUMN checked INTEGER")
+    world.raw("ALTER TABLE sessions ADD COLUMN unique_id TEXT")
+    made = backup.back_up(world.deps())
+
+    assert repair.diagnose(world.deps()).well
+    assert doctor(world.deps())["overall"] == "healthy"
+    assert files.faults(made.path) == ()
+
+
+def test_a_repair_takes_no_rows_from_another_programs_copy_of_a_table(world: Home, tmp_path: Path) -> None:
+    """The copy is older: what it says was taken back or redacted since."""
+    before = stored(world)
+    world.raw("CREATE TABLE copy AS SELECT * FROM messages")
+    world.raw('UPDATE copy SET flags = 1, envelope = CAST(x\'00\' || \'{"role":"user","content":"old"}\' AS BLOB)')
+    made_anew(world, "messages", ("tokens INTEGER", "tokens  INTEGER"))  # behind the copy
+    overwrite(world, "health")
+    repair.repair(world.deps())
+
+    assert stored(world) == before
+
+
+def test_a_column_that_is_computed_and_kept_moves_no_other(world: Home) -> None:
+    """SQLite does not list it among the columns, and it lies in the rows."""
+    before = stored(world)
+    made_anew(world, "messages", ("role TEXT NOT NULL,", "a AS (role) STORED, b AS (role), role TEXT NOT NULL,"))
+    overwrite(world, "health")
+    repair.repair(world.deps())
+
+    assert stored(world) == before
+
+
+def test_a_file_without_a_map_of_its_pages_is_salvaged_as_one_with(tmp_path: Path) -> None:
+    """Another program wrote it anew; what was deleted since does not come back."""
+    world = healthy(tmp_path)
+    world.say(*(f"to be purged {n} " * 50 for n in range(50)), session="s2")
+    world.close()
+    with closing(sqlite3.connect(world.path, isolation_level=None)) as raw:
+        for sql in ("journal_mode=DELETE", "auto_vacuum=NONE"):
+            raw.execute(f"PRAGMA {sql}")
+        raw.execute("VACUUM")
+        raw.execute("PRAGMA secure_delete=OFF")
+        raw.execute("DELETE FROM messages WHERE session_key = 2")
+    world = world.restart()
+    before = stored(world)
+    overwrite(world, "sessions")
+    repair.repair(world.deps())
+
+    assert [row for row in stored(world) if row[4] == "s1"] == before
+
+
 # -- rotate ----------------------------------------------------------------------------------------------
 def test_a_preview_changes_nothing(world: Home) -> None:
     """100 messages, 64 of them the tail."""
