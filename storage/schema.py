@@ -306,15 +306,27 @@ HOLDS: Final = {
     "sessions": "sessions",
 }
 _INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
+_INDEXES: Final = {found[1]: text for _, text in statements() if (found := _INDEX.match(text))}
 TABLES: Final = frozenset(table for table, _ in statements())
 _OURS: Final = f"m.type = 'table' AND m.name IN ({', '.join(repr(table) for table in sorted(TABLES))})"
 _COLUMNS: Final = f"SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}"
-#: Types and keys of columns, and how many checks and unique lists a table has.
-_RULES: Final = f"""
-SELECT m.name, c.name, c.type, c.pk FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}
-UNION ALL SELECT m.name, word.value, '', length(m.sql) - length(replace(upper(m.sql), word.value, ''))
-  FROM sqlite_master AS m JOIN json_each('["CHECK", "UNIQUE"]') AS word WHERE {_OURS}
+_TEXTS: Final = f"SELECT m.name, m.sql FROM sqlite_master AS m WHERE {_OURS}"
+_KINDS: Final = f"""
+SELECT m.name, c.name, upper(c.type), c.pk, c."notnull", c.dflt_value IS NULL
+  FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}
 """
+#: What no two rows may have in common, but for the indexes that ``mend`` makes again.
+_UNIQUE: Final = f"""
+SELECT m.name, group_concat(coalesce(x.name, '') || ' ' || x.coll)
+  FROM sqlite_master AS m JOIN pragma_index_list(m.name) AS i JOIN pragma_index_xinfo(i.name) AS x
+ WHERE {_OURS} AND i."unique" AND x.key AND i.name NOT IN ({", ".join(map(repr, sorted(_INDEXES)))}) GROUP BY m.name, i.name
+"""
+_REFERENCES: Final = f"""
+SELECT m.name, f."from" || ' ' || f."table" || ' ' || coalesce(f."to", '') || ' ' || f.on_delete
+  FROM sqlite_master AS m JOIN pragma_foreign_key_list(m.name) AS f WHERE {_OURS}
+"""
+#: Words that decide which rows a table takes, and which are the same. A column may be called `checked`.
+_RULE: Final = re.compile(r"\b(?:AUTOINCREMENT|COLLATE|CHECK(?=\s*\())\b", re.IGNORECASE)
 _CHANGED: Final = ".*"
 
 
@@ -323,26 +335,51 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+_Query = Callable[[str], Iterable[Sequence[Any]]]
+
+
 @cache
-def _rules() -> frozenset[tuple[Any, ...]]:
+def _parts() -> frozenset[tuple[Any, ...]]:
     """Columns of this release, each with its table, and the rules of each table."""
     with closing(sqlite3.connect(":memory:")) as made:
         for _, statement in statements():
             made.execute(statement)
-        return frozenset(made.execute(_COLUMNS)) | frozenset(made.execute(_RULES))
+        return _parts_in(made.execute)
+
+
+def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
+    """The same of a file: (table, column), what a column takes, and (table, "", what decides which rows the table takes)."""
+    parts: set[tuple[Any, ...]] = set()
+    rules = {table: [*map(str.upper, _RULE.findall(text)), *_options(text)] for table, text in query(_TEXTS)}
+    for table, column, kind, key, needed, without in query(_KINDS):
+        parts |= {(table, column), (table, column, kind, key)}
+        if not needed:
+            parts.add((table, column, "NULL"))
+        elif without and not key:
+            rules[table].append(f"{column} is needed")
+    for table, rule in (*query(_UNIQUE), *query(_REFERENCES)):
+        rules[table].append(rule)
+    return frozenset(parts | {(table, "", *sorted(each)) for table, each in rules.items()})
+
+
+def _options(text: str) -> list[str]:
+    """Words behind the columns of a CREATE TABLE statement."""
+    return text.rpartition(")")[2].upper().replace(",", " ").split()
 
 
 @cache
 def columns() -> frozenset[tuple[str, str]]:
     """Columns of this release, each with its table."""
-    return frozenset((table, column) for table, column, *rule in _rules() if not rule)
+    return frozenset((table, column) for table, column, *rule in _parts() if column and not rule)
 
 
-def lost_parts(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
+def lost_parts(query: _Query) -> list[str]:
     """Tables of this release that a file lacks, columns (`nodes.text`), and `nodes.*` where a table has other keys or checks."""
-    there = {(*row,) for sql in (_COLUMNS, _RULES) for row in query(sql)}
-    tables, lost = {row[0] for row in there}, _rules() - there
-    columns = {f"{table}.{column}" if table in tables else table for table, column, *rule in lost if not rule}
+    there = _parts_in(query)
+    tables, lost = {row[0] for row in there}, _parts() - there
+    columns = {
+        f"{table}.{column}" if table in tables else table for table, column, *rule in lost if column and not rule
+    }
     less = {part.partition(".")[0] for part in columns}
     return sorted(columns | {f"{table}{_CHANGED}" for table, *_ in lost if table not in less})
 
@@ -416,17 +453,34 @@ def odd_numbers(query: Callable[[str], Iterable[Sequence[Any]]]) -> list[str]:
 
 
 def mend(connection: sqlite3.Connection) -> None:
-    """Make indexes again that another program dropped, and counters that leave no room for another row.
+    """Make indexes again that another program dropped or changed, and counters that leave no room for another row.
 
     Statements name the indexes, and nothing of what is stored is in them alone.
     """
-    there = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    there = {name: (kind, text) for name, kind, text in connection.execute("SELECT name, type, sql FROM sqlite_master")}
     for table, statement in statements():
-        if (index := _INDEX.match(statement)) and index[1] not in there and table in there:
-            with suppress(sqlite3.IntegrityError):  # rows that it would not have let in: the doctor tells of them
-                # Another process may open the file at the same time, and make it first.
-                connection.execute(statement.replace(" INDEX ", " INDEX IF NOT EXISTS ", 1))
+        found = _INDEX.match(statement)
+        if found is None or table not in there:
+            continue
+        kind, text = there.get(found[1], ("index", None))
+        if kind == "index" and text != statement:
+            _make_again(connection, found[1], statement)
     beyond = f"FROM sqlite_sequence WHERE typeof(seq) <> 'integer' OR seq >= {MOST_ADDRESSES}"
     with suppress(sqlite3.DatabaseError):  # a damaged page: the doctor tells of it
         if connection.execute(f"SELECT 1 {beyond}").fetchone():  # SQLite counts on from the last row then
             connection.execute(f"DELETE {beyond}")
+
+
+def _make_again(connection: sqlite3.Connection, index: str, statement: str) -> None:
+    """Make an index in place of another one of its name: another process may open the file at the same time, and be faster."""
+    connection.execute("SAVEPOINT again")
+    try:
+        connection.execute(f"DROP INDEX IF EXISTS {index}")
+        connection.execute(statement)
+    except sqlite3.IntegrityError:  # rows that it would not have let in: the doctor tells of them
+        connection.execute("ROLLBACK TO again")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("RELEASE again")

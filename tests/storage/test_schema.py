@@ -150,6 +150,18 @@ def test_an_index_that_was_dropped_is_made_again(db: Database) -> None:
     assert db.query("SELECT count(*) FROM sqlite_master WHERE name = 'nodes_by_source'") == [(1,)]
 
 
+def test_an_index_that_was_made_otherwise_is_made_again(db: Database) -> None:
+    """A statement that relies on it fails, or finds other rows."""
+    sql = "SELECT sql FROM sqlite_master WHERE name = 'nodes_by_source'"
+    before = db.query(sql)
+    with db.transaction():
+        db.execute("DROP INDEX nodes_by_source")
+        db.execute("CREATE INDEX nodes_by_source ON nodes(depth)")
+    db.close()
+
+    assert db.query(sql) == before
+
+
 def test_two_processes_that_make_a_dropped_index_again_are_in_nobodys_way(db: Database) -> None:
     """Both have seen that it is not there."""
     with db.transaction():
