@@ -75,7 +75,9 @@ _BULLETS: Final = """\
 Write bullet points only, one fact each as a whole sentence, at most about {words} words in all. Most important first: \
 the user's demands, decisions, results, files, values, errors."""
 
-_ENDING: Final = 'End with: "Expand for details about: <what was left out, in a few words>"'
+#: The place of the hint, which a small model leaves as it is.
+LEFT_OUT: Final = "what was left out, in a few words"
+_ENDING: Final = f'End with: "Expand for details about: <{LEFT_OUT}>"'
 # A small model that is not told how a sentence begins writes the messages down again.
 _CLOSING: Final = f"""\
 Write the record now, in the conversation's language. Begin each sentence with who did what: "The user asked", \

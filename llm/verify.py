@@ -30,7 +30,10 @@ _BAD_ENDS: Final = frozenset(
     {"length", "max_tokens", "model_length", "content_filter", "safety", "recitation", "refusal", "error", "tool_calls",
      "function_call", "tool_use", "pause_turn", "incomplete", "malformed_function_call"}
 )  # fmt: skip
-_HINT = lazy(r"^[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?(.*?)[\s*_\"”]*$", re.IGNORECASE)
+_HINT = lazy(
+    r"(?:^|(?<=[.!?。！？]))[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?(.*?)[\s*_\"”]*$",
+    re.IGNORECASE,
+)
 
 _PREFACE = lazy(
     r"(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|below is|the following is)\b[^\n]{0,120}[:：]\s*\n+",
@@ -137,7 +140,7 @@ def band(task: SummaryTask) -> Band:
 
 # ------------------------------------------------------------------------------------------------------ the answer
 def tidy(text: str) -> tuple[str, str]:
-    """The record itself and its hint: no "Here is the summary:", no code fence around everything, no hint line."""
+    """The record itself and its hint: no "Here is the summary:", no code fence around everything, no hint at its end."""
     text = text.strip()
     while found := next((token for token in _END_TOKENS if text.endswith(token)), ""):
         text = text.removesuffix(found).rstrip()
@@ -147,12 +150,17 @@ def tidy(text: str) -> tuple[str, str]:
     hints: list[str] = []
     kept: list[str] = []
     for line in lines:
-        match = _HINT.match(line) if len(line) < 2000 else None
+        match = _HINT.search(line) if len(line) < 2000 else None
         if match:
-            hints.append("" if match[1].startswith("<") else match[1].strip())
-        else:
-            kept.append(line)
+            hints.append("" if _says_nothing(match[1]) else match[1].strip())
+        if match is None or match.start():
+            kept.append(line[: match.start()] if match else line)
     return "\n".join(kept).strip(), "; ".join(dict.fromkeys(hint for hint in hints if hint))[:600]
+
+
+def _says_nothing(hint: str) -> bool:
+    """Is it the place of the hint as the prompt names it, or "None"?"""
+    return hint.startswith("<") or hint.strip(" .").casefold() in (prompts.LEFT_OUT, "none", "nothing", "n/a")
 
 
 # ------------------------------------------------------------------------------------------------- reasons against

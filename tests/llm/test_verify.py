@@ -106,9 +106,25 @@ def test_preface_code_fence_and_hint_are_taken_off():
     assert (text, hint) == ("The record.", "a, b")
 
 
-def test_a_placeholder_is_no_hint():
-    """Read back as it stood in the prompt."""
-    assert tidy("The record.\nExpand for details about: <what was left out, in a few words>") == ("The record.", "")
+@pytest.mark.parametrize(
+    "hint", ["<what was left out, in a few words>", "What was left out, in a few words", "None", "Nothing."]
+)
+@pytest.mark.parametrize("between", ["\n", " "])
+def test_a_placeholder_is_no_hint(between: str, hint: str) -> None:
+    """Read back as it stood in the prompt, or filled with nothing; a small model writes it behind its last sentence."""
+    assert tidy(f"The record.{between}Expand for details about: {hint}") == ("The record.", "")
+
+
+def test_a_hint_behind_the_last_sentence_is_one():
+    """Models do not always begin a line with it."""
+    assert tidy("One. The record. Expand for details about: the logs") == ("One. The record.", "the logs")
+
+
+def test_words_of_the_record_are_no_hint():
+    """A conversation may be about hints."""
+    said = "The assistant made each record end with expand for details about: and a list."
+
+    assert tidy(said) == (said, "")
 
 
 # ---------------------------------------------------------------------------------------------------------- refused
