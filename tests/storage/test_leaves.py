@@ -1,0 +1,30 @@
+"""Rows of a file whose pages are read without SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hermes_lcm.storage.leaves import Leaves
+
+
+@pytest.mark.parametrize("left", [3, 7, 9, 4095])
+def test_a_file_that_ends_in_its_list_of_free_pages_is_read_up_to_there(tmp_path: Path, left: int) -> None:
+    """A file without a pointer map says there which pages are free."""
+    path = tmp_path / "file.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("CREATE TABLE kept(text)")
+        raw.execute("CREATE TABLE gone(text)")
+        raw.execute("INSERT INTO kept VALUES ('a text that is kept')")
+        raw.executemany("INSERT INTO gone VALUES (?)", [("x" * 3000,)] * 40)
+        raw.execute("DELETE FROM gone")
+    data = path.read_bytes()
+    trunk = int.from_bytes(data[32:36], "big")
+    assert trunk > 3
+
+    cut = data[: 4096 * (trunk - 1) + left]
+
+    assert ("a text that is kept",) in [tuple(cell.values) for cell in Leaves(cut).cells()]
