@@ -13,7 +13,7 @@ from hermes_lcm.storage.leaves import Leaves
 
 @pytest.mark.parametrize("left", [3, 7, 9, 4095])
 def test_a_file_that_ends_in_its_list_of_free_pages_is_read_up_to_there(tmp_path: Path, left: int) -> None:
-    """A file without a pointer map says there which pages are free."""
+    """A file without a pointer map says there which pages are free; its log holds a page behind them."""
     path = tmp_path / "file.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("CREATE TABLE kept(text)")
@@ -26,5 +26,7 @@ def test_a_file_that_ends_in_its_list_of_free_pages_is_read_up_to_there(tmp_path
     assert trunk > 3
 
     cut = data[: 4096 * (trunk - 1) + left]
+    frame = (trunk + 1).to_bytes(4, "big") * 2 + bytes(16 + 4096)
+    log = bytes(8) + (4096).to_bytes(4, "big") + bytes(20) + frame
 
-    assert ("a text that is kept",) in [tuple(cell.values) for cell in Leaves(cut).cells()]
+    assert ("a text that is kept",) in [tuple(cell.values) for cell in Leaves(cut, log).cells()]
