@@ -41,7 +41,8 @@ TOPIC: Final = "vectors of messages"
 
 _TABLE: Final = "vectors"
 _SCHEMA: Final = "CREATE TABLE IF NOT EXISTS vectors(store_id INTEGER PRIMARY KEY, vector BLOB NOT NULL)"
-_THERE: Final = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'vectors'"
+#: Ours, not another program's table of that name.
+_THERE: Final = "SELECT 1 FROM pragma_table_info('vectors') WHERE name = 'store_id'"
 _MADE_BY: Final = f"SELECT value FROM meta WHERE key = 'vectors' AND EXISTS ({_THERE})"
 _FOUND: Final = f"m.flags & {int(Flag.FILTERED)} = 0"
 _SOUND: Final = "typeof(v.vector) = 'blob'"

@@ -11,6 +11,7 @@ import itertools
 import os
 import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ except ImportError:  # no such limits there
 
 _FULL_BYTES = 1_000_000
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+_INDEX_BYTES: Final = 65_536  # of the log's index at its beginning, and as much again
 _OF_ERRNO: Final = {
     **dict.fromkeys(_NO_ROOM, StoreFull), **dict.fromkeys((errno.EACCES, errno.EROFS, errno.EPERM), StoreReadOnly),
 }  # fmt: skip
@@ -242,6 +244,23 @@ def no_room(folder: Path) -> str:
     if resource is not None and (limit := resource.getrlimit(resource.RLIMIT_FSIZE)[0]) != resource.RLIM_INFINITY:
         return f"this process may write no file of more than {limit:,} bytes (file size limit)"
     return full_disk(folder)
+
+
+def refuse_no_room(path: Path) -> None:
+    """Raises StoreFull where a database cannot be opened for want of room.
+
+    SQLite maps the index of the log into memory. Where a page of it finds no room, on file systems with blocks that are smaller
+    than a page, the system ends the process (SIGBUS). Only an attempt tells: what is free is not free for everybody.
+    """
+    if not (full := full_disk(path.parent)):
+        return
+    try:
+        with tempfile.TemporaryFile(dir=path.parent, buffering=0) as attempt:
+            enough = attempt.write(bytes(_INDEX_BYTES)) == _INDEX_BYTES
+    except OSError as exc:
+        enough = exc.errno not in _NO_ROOM
+    if not enough:
+        raise StoreFull(f"{path}: {full}")
 
 
 def shut(folder: Path) -> str:

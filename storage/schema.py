@@ -14,6 +14,7 @@ from contextlib import closing, suppress
 from functools import cache
 from typing import Any, Final
 
+from ..errors import StoreError
 from ..records import Flag
 
 #: "lcm1": tells our file from anybody else's.
@@ -327,6 +328,7 @@ SELECT m.name, f."from" || ' ' || f."table" || ' ' || coalesce(f."to", '') || ' 
 """
 #: Words that decide which rows a table takes, and which are the same. A column may be called `checked`.
 _RULE: Final = re.compile(r"\b(?:AUTOINCREMENT|COLLATE|CHECK(?=\s*\())\b", re.IGNORECASE)
+_UNKNOWN: Final = re.compile(r"unknown function: .*|no such (?:function|collation sequence): .*")
 _CHANGED: Final = ".*"
 
 
@@ -359,7 +361,21 @@ def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
             rules[table].append(f"{column} is needed")
     for table, rule in (*query(_UNIQUE), *query(_REFERENCES)):
         rules[table].append(rule)
+    for table in rules:
+        rules[table] += _unknown_to_sqlite(query, table)
     return frozenset(parts | {(table, "", *sorted(each)) for table, each in rules.items()})
+
+
+def _unknown_to_sqlite(query: _Query, table: str) -> list[str]:
+    """What SQLite does not know and would need for each new row: a function or an order that another program's index names."""
+    try:
+        for _ in query(f"EXPLAIN INSERT INTO main.{table} DEFAULT VALUES"):
+            break
+    except (sqlite3.OperationalError, StoreError) as exc:
+        if found := _UNKNOWN.search(str(exc)):
+            return [found.group()]
+        raise
+    return []
 
 
 def _options(text: str) -> list[str]:

@@ -549,7 +549,23 @@ _REFUSING = {
 }
 
 
-@pytest.mark.parametrize("name", [*_REFUSING, "an index of their own"])
+_INDEXES = {
+    "an index of their own": "CREATE UNIQUE INDEX theirs ON messages(session_key, role)",
+    "an index by a function of theirs": "CREATE INDEX theirs ON messages(told(role))",
+    "an index in an order of theirs": "CREATE INDEX theirs ON messages(role COLLATE theirs)",
+}
+
+
+def indexed(world: Home, statement: str) -> None:
+    """An index by another program, which knows a function and an order that SQLite does not."""
+    world.close()
+    with closing(sqlite3.connect(world.path)) as raw:
+        raw.create_function("told", 1, str, deterministic=True)
+        raw.create_collation("theirs", lambda one, other: (one > other) - (one < other))
+        raw.execute(statement)
+
+
+@pytest.mark.parametrize("name", [*_REFUSING, *_INDEXES])
 def test_a_table_that_takes_other_rows_than_ours_is_named_and_made_as_it_was(name: str, tmp_path: Path) -> None:
     """Else messages stay in a stand-in for ever, or are taken for others."""
     world = Home(tmp_path)
@@ -558,7 +574,7 @@ def test_a_table_that_takes_other_rows_than_ours_is_named_and_made_as_it_was(nam
     if name in _REFUSING:
         made_anew(world, *_REFUSING[name])
     else:
-        world.raw("CREATE UNIQUE INDEX theirs ON messages(session_key, role)")
+        indexed(world, _INDEXES[name])
     world = world.restart()
     found = next(each for each in doctor(world.deps())["checks"] if each["check"] == "schema")
     repair.repair(world.deps(None))
@@ -577,6 +593,19 @@ def test_a_column_of_another_program_is_no_damage_whatever_it_is_called(world: H
     assert repair.diagnose(world.deps()).well
     assert doctor(world.deps())["overall"] == "healthy"
     assert files.faults(made.path) == ()
+
+
+def test_another_programs_table_of_the_name_of_ours_is_in_nobodys_way(world: Home) -> None:
+    """We make ours on demand only."""
+    before = stored(world)
+    world.raw("CREATE TABLE vectors(word TEXT)")
+    world = world.restart()
+
+    assert repair.repair(world.deps()).diagnosis.well
+    overwrite(world, "health")
+    repair.repair(world.deps())
+    assert repair.repair(world.deps()).diagnosis.well
+    assert stored(world) == before
 
 
 def test_a_repair_takes_no_rows_from_another_programs_copy_of_a_table(world: Home, tmp_path: Path) -> None:
