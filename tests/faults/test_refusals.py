@@ -191,7 +191,7 @@ def verb_refused(
             assert not list(home.glob(".lcm.db.*.drill-*")), why
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_that_is_refused_a_file_says_so_and_is_mended_by_a_second_run(
     name: str, source: Path, tmp_path: Path, refusals: Refusals, monkeypatch: pytest.MonkeyPatch

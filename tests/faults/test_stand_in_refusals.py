@@ -148,7 +148,7 @@ def sweep(name: str, phase: str, source: Path, tmp_path: Path, system: System, s
         assert number > 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("phase", ["begins", "ends"])
 @pytest.mark.parametrize("name", ["locked", "damaged"])
 def test_an_outage_in_which_more_is_refused_loses_nothing(

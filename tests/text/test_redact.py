@@ -198,6 +198,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_time_is_linear(text: str) -> None:
     """However the text was made to hurt."""

@@ -117,6 +117,7 @@ def longest_left(secret: str, text: str) -> int:
     return best
 
 
+@pytest.mark.few(250)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", TOKENS)
 def test_no_form_hides_a_token(kind: str, form: str) -> None:
