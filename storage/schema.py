@@ -369,7 +369,7 @@ def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
 def _unknown_to_sqlite(query: _Query, table: str) -> list[str]:
     """What SQLite does not know and would need for each new row: a function or an order that another program's index names."""
     try:
-        for _ in query(f"EXPLAIN INSERT INTO main.{table} DEFAULT VALUES"):
+        for _ in query(f"EXPLAIN QUERY PLAN INSERT INTO main.{table} DEFAULT VALUES"):
             break
     except (sqlite3.OperationalError, StoreError) as exc:
         if found := _UNKNOWN.search(str(exc)):
