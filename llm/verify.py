@@ -307,7 +307,7 @@ def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
 
 
 def _said_once(text: str) -> str:
-    """The answer without long lines that stand in it before: a small model tells its record twice."""
+    """The answer with each long line once: a small model tells its record twice."""
     seen: set[str] = set()
     kept = []
     for line in text.splitlines():

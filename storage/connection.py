@@ -384,7 +384,8 @@ class Database:
         wait_ms = BUSY_AGAIN_MS if self._clock() < self._busy_until else self._busy_ms
         if not is_memory(self.file):
             refuse_side_folders(self.file)
-            disk.refuse_no_room(self.file)
+            if full := disk.no_room_for_index(self.file):
+                raise StoreFull(f"{self.file}: {full}")
         lost = self.file == self.path and (self._left.held or has_lost_log(self.file))
         with self._translated_or_busy, _folder(self.file.parent, alone=lost):
             if lost:

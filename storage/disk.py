@@ -67,6 +67,11 @@ def without_room(file: Path) -> str:
     return "mode=ro&readonly_shm=1"
 
 
+def like_any_reader(file: Path) -> str:
+    """Options of SQLite to read a file that others may have open; without side files that grow where they find no room."""
+    return without_room(file) if no_room_for_index(file) else "mode=ro"
+
+
 def stand_in(database: Path, now: float) -> Path:
     """A name for a file that stands in for a database, in the order of time; it says which process it is of.
 
@@ -246,21 +251,20 @@ def no_room(folder: Path) -> str:
     return full_disk(folder)
 
 
-def refuse_no_room(path: Path) -> None:
-    """Raises StoreFull where a database cannot be opened for want of room.
+def no_room_for_index(path: Path) -> str:
+    """Why SQLite must not make the index of a database's log; "" where it may.
 
-    SQLite maps the index of the log into memory. Where a page of it finds no room, on file systems with blocks that are smaller
-    than a page, the system ends the process (SIGBUS). Only an attempt tells: what is free is not free for everybody.
+    It maps that file into memory. Where a page of it finds no room, on file systems with blocks smaller than a page, the system
+    ends the process (SIGBUS). Only an attempt tells: free bytes are not free for everybody.
     """
     if not (full := full_disk(path.parent)):
-        return
+        return ""
     try:
         with tempfile.TemporaryFile(dir=path.parent, buffering=0) as attempt:
             enough = attempt.write(bytes(_INDEX_BYTES)) == _INDEX_BYTES
     except OSError as exc:
         enough = exc.errno not in _NO_ROOM
-    if not enough:
-        raise StoreFull(f"{path}: {full}")
+    return "" if enough else full
 
 
 def shut(folder: Path) -> str:

@@ -297,13 +297,14 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _how_to_read(path: Path) -> str:
     """Options of SQLite: where the disk is full or read-only, no side file can be made."""
-    with closing(_connect(path, "mode=ro")) as connection:
+    how = disk.like_any_reader(path)
+    with closing(_connect(path, how)) as connection:
         try:
             connection.execute("PRAGMA schema_version").fetchone()
         except sqlite3.Error as exc:
             if isinstance(translate(exc, path), StoreFull | StoreReadOnly):
                 return without_room(path)
-    return "mode=ro"
+    return how
 
 
 def _refuse_pipes(path: Path) -> None:

@@ -120,7 +120,7 @@ def refuse_foreign(path: Path) -> None:
             return
         kind = _looked(path, "immutable=1")
         if kind.name == EMPTY and path.with_name(path.name + "-wal").exists():
-            kind = _looked(path, "mode=ro")  # whatever it is, all of it is still in the log
+            kind = _looked(path, disk.like_any_reader(path))  # whatever it is, all of it is still in the log
     except (OSError, sqlite3.Error, UnicodeDecodeError):
         return  # damaged, or not readable: who opens it next says so
     if kind.name == EARLIER:

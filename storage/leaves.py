@@ -92,9 +92,8 @@ class Leaves:
         trunk = int.from_bytes(self._page(1)[32:36], "big")
         while 1 < trunk <= self._last and trunk not in out:
             page = self._page(trunk)
-            listed = page[
-                8 : 8 + 4 * min(int.from_bytes(page[4:8], "big"), self._size // 4 - 2)
-            ]  # the file may end in it
+            count = min(int.from_bytes(page[4:8], "big"), self._size // 4 - 2)
+            listed = page[8 : 8 + 4 * count]  # the file may end in it
             out.update((trunk, *(int.from_bytes(listed[n : n + 4], "big") for n in range(0, len(listed), 4))))
             trunk = int.from_bytes(page[:4], "big")
         return out

@@ -316,7 +316,7 @@ _KINDS: Final = f"""
 SELECT m.name, c.name, upper(c.type), c.pk, c."notnull", c.dflt_value IS NULL
   FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}
 """
-#: What no two rows may have in common, but for the indexes that ``mend`` makes again.
+#: Columns that no two rows may have in common, without the indexes that ``mend`` makes again.
 _UNIQUE: Final = f"""
 SELECT m.name, group_concat(coalesce(x.name, '') || ' ' || x.coll)
   FROM sqlite_master AS m JOIN pragma_index_list(m.name) AS i JOIN pragma_index_xinfo(i.name) AS x
@@ -342,7 +342,7 @@ _Query = Callable[[str], Iterable[Sequence[Any]]]
 
 @cache
 def _parts() -> frozenset[tuple[Any, ...]]:
-    """Columns of this release, each with its table, and the rules of each table."""
+    """Parts of a file of this release, as ``_parts_in`` reads them."""
     with closing(sqlite3.connect(":memory:")) as made:
         for _, statement in statements():
             made.execute(statement)
@@ -350,7 +350,7 @@ def _parts() -> frozenset[tuple[Any, ...]]:
 
 
 def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
-    """The same of a file: (table, column), what a column takes, and (table, "", what decides which rows the table takes)."""
+    """Parts of a file: (table, column), (table, column, what it takes), and (table, "", rules for its rows)."""
     parts: set[tuple[Any, ...]] = set()
     rules = {table: [*map(str.upper, _RULE.findall(text)), *_options(text)] for table, text in query(_TEXTS)}
     for table, column, kind, key, needed, without in query(_KINDS):
@@ -367,10 +367,9 @@ def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
 
 
 def _unknown_to_sqlite(query: _Query, table: str) -> list[str]:
-    """What SQLite does not know and would need for each new row: a function or an order that another program's index names."""
+    """A function or an order of another program's index that SQLite does not know: the table takes no new row then."""
     try:
-        for _ in query(f"EXPLAIN QUERY PLAN INSERT INTO main.{table} DEFAULT VALUES"):
-            break
+        query(f"EXPLAIN QUERY PLAN INSERT INTO main.{table} DEFAULT VALUES")
     except (sqlite3.OperationalError, StoreError) as exc:
         if found := _UNKNOWN.search(str(exc)):
             return [found.group()]

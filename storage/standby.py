@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .disk import stand_in, uri
+from .disk import like_any_reader, stand_in, uri
 from .opened import has_removed_index
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
@@ -185,7 +185,7 @@ def _reading(db: Database, source: Path) -> Iterator[sqlite3.Connection]:
 def _opened(path: Path) -> sqlite3.Connection:
     """Read like any reader, or, where not even that works (a folder that cannot be written), as a file that nobody changes."""
     last: sqlite3.Error = sqlite3.OperationalError(f"{path} is no file")
-    for how in ("mode=ro", "mode=ro&immutable=1") if path.is_file() else ():
+    for how in (like_any_reader(path), "mode=ro&immutable=1") if path.is_file() else ():
         connection = sqlite3.connect(
             uri(path, how), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )

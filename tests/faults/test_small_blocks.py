@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,25 @@ from worlds.home import Home
 
 ROOT = Path(__file__).resolve().parents[2]
 READ = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from hermes_lcm.storage.connection import Database
-database = Database(sys.argv[2])
+database = Database(sys.argv[1])
 database.reads_when_full = True
 print(database.query("SELECT count(*) FROM messages")[0][0])
 """
+TURN = """
+host = Host(Path(sys.argv[2]), Script("ok"))
+host.says(chat().turns(2))
+print(host.runtime.db.stands_in, len(host.stored()))
+"""
+HEAD = f"""
+import sys
+sys.path[:0] = {[str(ROOT / "tests"), str(ROOT / ".lcm-path")]!r}
+from pathlib import Path
+from hermes_lcm.storage.connection import Database
+from worlds.breaking import Host
+from worlds.process import Script, chat
+"""
+#: Between a file without room and one with enough there are sizes at which SQLite's index of the log has half of it.
+LEFT_KB = (0, 6, 8, 9, 10, 12, 20, 33, 40, 70)
 
 
 @pytest.fixture
@@ -40,26 +53,27 @@ def small_blocks(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
-def test_what_is_stored_is_read_however_little_room_is_left(small_blocks: Path) -> None:
-    """Between a file of no room and one of enough there are sizes at which SQLite's index of the log has half of it."""
+@pytest.mark.parametrize(
+    ("program", "said"), [(READ, {"2"}), (TURN, {"True 4", "False 6"})], ids=["a verb reads", "a turn is stored"]
+)
+def test_no_process_ends_however_little_room_is_left(
+    program: str, said: set[str], small_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system ended it (SIGBUS) with 9 kB left. A turn is kept in memory, or in the file where there is room."""
     world = Home(small_blocks)
     world.say("one", "two")
     world.close()
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(world.path))
+    (tmp_path / "home").mkdir()
     with (small_blocks / "filling").open("wb", buffering=0) as filling:
-        try:
+        with suppress(OSError):
             while filling.write(bytes(1024)):
                 pass
-        except OSError:
-            pass
         full = filling.tell()
-        for left in (0, 6, 8, 9, 10, 12, 20, 33, 40, 70):
+        for left in LEFT_KB:
             for ending in ("-wal", "-shm"):
                 Path(f"{world.path}{ending}").unlink(missing_ok=True)
             filling.truncate(full - 1024 * left)
-            read = subprocess.run(
-                [sys.executable, "-P", "-c", READ, str(ROOT / ".lcm-path"), str(world.path)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert (left, read.returncode, read.stdout, read.stderr) == (left, 0, "2\n", "")
+            words = [sys.executable, "-P", "-c", HEAD + program, str(world.path), str(tmp_path / "home")]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            assert (left, done.returncode, done.stdout.strip() in said) == (left, 0, True), done.stdout + done.stderr
