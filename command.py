@@ -70,8 +70,7 @@ _OF_WHAT_IS_STORED = frozenset((
 
 # -- verbs that need more than one package -------------------------------------------------------------------
 def _status(deps: Access, words: Words) -> Answer:
-    wrong = _lost(deps) if deps.reads_all else None
-    data = status(deps, deep=words.deep, wrong=wrong)
+    data = status(deps, deep=words.deep, wrong=_lost(deps))
     damaged = data["database"]["state"] == "failed" or data["database"].get("damaged")
     at_risk = any(each["severity"] == "error" for each in data["problems"])
     return Answer(render.status_text(data), data, FOUND if damaged or at_risk else OK)
@@ -81,13 +80,18 @@ def _lost(deps: Access) -> StoreError | None:
     """Damage that a short look finds: a database that is gone, or that answers and is damaged all the same."""
     try:
         if deps.db.exists:
-            if damaged := repair.glanced(deps):
+            if deps.reads_all and (damaged := repair.glanced(deps)):
                 damaged.remedy = "`/lcm doctor repair` says what can be saved, with `apply` it saves it"
-            return damaged
+                return damaged
+            return None
         if not (left := backup.left_of(deps)):
             return None
     except (LcmError, OSError):
         return None  # the status meets it itself
+    if not deps.reads_all:  # how much others have said is not a chat's to know
+        gone = StoreError("the archive is empty or gone, and there was one")
+        gone.remedy = "the operator's `hermes lcm doctor` names the way back"
+        return gone
     error = StoreError(f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {left}")
     best = backup.best_backup(deps)
     error.remedy = "put the file back from where it was moved to" if best is None else backup.way_back(deps)

@@ -501,6 +501,21 @@ def test_the_status_of_a_chat_shows_no_other_session(shared: Home) -> None:
     assert "zebra" not in said
 
 
+def test_a_chat_hears_that_the_archive_was_emptied(shared: Home) -> None:
+    """Without a word of how much others had said."""
+    deps = shared.deps("anna")
+    run("backup", shared.deps(None))
+    shared.close()
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{shared.path}{ending}").unlink(missing_ok=True)
+    shared.path.touch()
+    said = run("status", deps)
+
+    assert "the archive is empty or gone, and there was one" in said
+    assert "Nothing is stored yet" not in said
+    assert "backup" not in said
+
+
 # -- explaining ----------------------------------------------------------------------------------------
 def test_a_message_says_what_covers_it(tmp_path: Path) -> None:
     """And where the prompt has it."""
