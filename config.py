@@ -220,7 +220,7 @@ def share(*, zero: bool = False) -> Kind[float]:
 
 def one_of(*words: str) -> Kind[str]:
     def read(raw: object) -> str:
-        word = _text(raw).lower()
+        word = _text("off" if raw is False else raw).lower()  # YAML reads a bare off as false
         if word not in words:
             raise ValueError(raw)
         return word
@@ -307,9 +307,14 @@ class Override:
 
     def fits(self, model: str, platform: str) -> bool:
         """Is it for this model (in full, or behind the last slash) on this platform?"""
-        glob, _, where = self.rule.lower().partition("@")
+        rule = self.rule.lower()
+        glob, where = (part.strip() for part in rule.partition("@")[::2])
         names = (model.lower(), model.lower().rpartition("/")[2])
-        return (not where or where == platform.lower()) and (not glob or any(fnmatchcase(name, glob) for name in names))
+        here = not where or where == platform.lower()
+        # Some names of models hold an @ themselves.
+        return any(fnmatchcase(name, rule) for name in names) or (
+            here and (not glob or any(fnmatchcase(name, glob) for name in names))
+        )
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
@@ -634,7 +639,16 @@ def load(env: Mapping[str, str] | None = None, block: object = None) -> Config:
     overrides, wrong = _overrides(given.get(OVERRIDES))
     problems += [*_unknown(env, given), *wrong]
     config = Config(**values, overrides=overrides, problems=tuple(problems), sources=tuple(sources))  # type: ignore[arg-type]
-    return _agreed(replace(config, problems=(*config.problems, *_idle(config))))
+    config = _agreed(replace(config, problems=(*config.problems, *_idle(config))))
+    return replace(config, problems=(*config.problems, *_impossible(config)))
+
+
+def _impossible(config: Config) -> Iterator[Problem]:
+    """Rules of overrides whose values are impossible together with the general settings."""
+    for each in config.overrides:
+        values = dict(each.values)
+        found = _agreed(replace(config, **values, problems=())).problems  # type: ignore[arg-type]
+        yield from (replace(problem, name=f"lcm.{OVERRIDES}.{each.rule}: {problem.name}") for problem in found)
 
 
 def _idle(config: Config) -> Iterator[Problem]:

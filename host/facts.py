@@ -11,6 +11,7 @@ import io
 import ipaddress
 import json
 import logging
+import math
 import os
 import re
 import shlex
@@ -185,14 +186,21 @@ def token_prices(
         entry = get_pricing_entry(model, provider or None, base_url or None, str(api_key or "") or None)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RuntimeError):
         return None  # a price list that cannot be read is one that nobody knows
-    if entry is None or entry.input_cost_per_million is None:
+    if entry is None:
         return None
-    cached = entry.cache_read_cost_per_million
-    return (
-        float(entry.input_cost_per_million),
-        float(cached) if cached is not None else None,
-        float(entry.output_cost_per_million or 0),
+    read, cached, written = map(
+        _price, (entry.input_cost_per_million, entry.cache_read_cost_per_million, entry.output_cost_per_million)
     )
+    return None if read is None else (read, cached, written or 0.0)
+
+
+def _price(said: Any) -> float | None:
+    """A price that can be one: OpenRouter says -1 for a model that it chooses itself."""
+    try:
+        price = float(said)
+    except (TypeError, ValueError):
+        return None
+    return price if math.isfinite(price) and price >= 0 else None
 
 
 def host_threshold(model: str, provider: str, thresholds: Mapping[str, float] | None) -> float | None:

@@ -138,6 +138,8 @@ def test_accepted_text(name: str, written: str, value: object) -> None:
         ("context_threshold", 1, 1.0),
         ("fresh_tail_count", 32.0, 32),
         ("enable_slash_command", True, True),
+        ("fold_early", False, "off"),
+        ("dashboard", False, "off"),
         ("ignore_message_patterns", ["a,b", "c"], ("a,b", "c")),
         ("ignore_session_patterns", [], ()),
         ("ignore_session_patterns", "cron:*,x", ("cron:*", "x")),
@@ -397,6 +399,12 @@ def test_the_most_specific_rule_decides(model: str, platform: str, threshold: fl
     assert narrowed.summary_model == ("extractive" if "Haiku" in model else "")
 
 
+@pytest.mark.parametrize("rule", ["claude-3@20240307", "claude* @ CLI", " @cli"])
+def test_a_rule_fits_names_that_hold_its_sign_and_may_have_blanks(rule: str) -> None:
+    """Some providers write the day of a model behind an @."""
+    assert load({}, {"overrides": {rule: {"low_water": 0.2}}}).of("claude-3@20240307", "cli").low_water == 0.2
+
+
 def test_the_hosts_own_threshold_of_a_model_is_respected() -> None:
     """Where nobody set ours; a rule of ours wins over both."""
     assert load({}).of("m", "cli", 0.6).context_threshold == 0.6
@@ -431,3 +439,14 @@ def test_a_wrong_rule_is_told_and_loses_nothing_else() -> None:
     names = [each.name for each in made.problems]
     assert names == ["lcm.overrides.@cli.context_threshold", "lcm.overrides.@cli.database_path", "lcm.overrides.gpt*"]
     assert [each.name for each in load({}, {"overrides": [1]}).problems] == ["lcm.overrides"]
+
+
+def test_a_rule_that_does_not_go_with_the_general_settings_is_told() -> None:
+    """Both shares are the defaults then, for that model only."""
+    made = load({}, {"overrides": {"gpt*": {"tail_share": 0.8}}, "tail_share": 0.1})
+
+    assert made.of("gpt-5", "cli").tail_share == 0.03
+    assert made.tail_share == 0.1
+    assert [str(each) for each in made.problems] == [
+        "lcm.overrides.gpt*: LCM_TAIL_SHARE + LCM_PREFIX_SHARE='0.8 + 0.25': expected a sum below 1; using 0.03 + 0.25"
+    ]

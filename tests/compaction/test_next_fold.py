@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal
+from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes_lcm.compaction import plan
 from hermes_lcm.compaction.plan import DEFAULT, LOCAL, Prices, Prompt, next_fold, priced, saving
+from hermes_lcm.host import facts
 
 PROMPT = Prompt(tokens=60_000, threshold=150_000, window=200_000, kept=12_000, growth=800.0, exact=False)
 
@@ -138,3 +142,28 @@ def test_a_cache_that_serves_little_is_worth_little() -> None:
 def test_a_provider_without_a_cache_is_known_by_its_counts() -> None:
     """No price for cached tokens, and none were ever counted."""
     assert priced((3.0, None, 15.0), None, local=False, cached_share=0.0, requests=50).cached == 3.0
+
+
+@pytest.mark.parametrize(
+    ("listed", "known"),
+    [
+        (("3", "0.3", "15"), (3.0, 0.3, 15.0)),
+        (("3", None, None), (3.0, None, 0.0)),
+        (("3", "-1", "15"), (3.0, None, 15.0)),
+        (("-1000000", None, "-1000000"), None),
+        (("NaN", "0.3", "15"), None),
+        (("sNaN", "0.3", "15"), None),
+        (("Infinity", "0.3", "15"), None),
+    ],
+)
+def test_what_can_be_no_price_is_none(
+    listed: tuple[str | None, ...], known: tuple[float, ...] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Price lists say -1 for a model that is chosen later."""
+    read, cached, written = (Decimal(each) if each is not None else None for each in listed)
+    entry = SimpleNamespace(
+        input_cost_per_million=read, cache_read_cost_per_million=cached, output_cost_per_million=written
+    )
+    monkeypatch.setattr("agent.usage_pricing.get_pricing_entry", lambda *_: entry)
+
+    assert facts.token_prices("openrouter/auto") == known
