@@ -223,7 +223,7 @@ MAP: Final = Tool(
         Param("prompt", "text", "The question.", aliases=("question",)),
         Param("query", "text", aliases=("pattern",)),
         Param("store_ids", "addresses", "msg_10..msg_90, sum_3", aliases=("ids", "node_ids", "store_id", "node_id")),
-        Param("limit", "int", "Most messages.", low=1, high=500, default=40, shown=False),
+        Param("limit", "int", "Most messages.", low=1, high=500, shown=False),
         *(
             Param(p.name, p.kind, aliases=p.aliases, choices=p.choices, low=p.low, shown=False)
             for p in (*_SCOPE, *_FILTERS)

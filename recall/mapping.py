@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..errors import BadRequest, StoreError, SummaryError
 from ..llm import replies
@@ -31,6 +31,8 @@ from .grep import NOTE, Ask, Search, searchable
 from .paging import LOST, Answer, Room, iso, spans, time_said, who
 
 _MOST_CHARS: Final = 24_000  # of one message that are read
+_HITS: Final = 40  # of a search that are asked
+_NAMED: Final = 500  # messages of one call that addresses name
 _ANSWER_TOKENS: Final = 300
 _REDUCED_TOKENS: Final = 1500
 _LEAST_SECONDS: Final = 1.0
@@ -52,12 +54,20 @@ _JOINED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A question to many messages: those at ``addresses``, or the best ``limit`` hits of a search."""
+    """A question to many messages: those at ``addresses``, or the best hits of a search; at most ``limit``, if one is given."""
 
     prompt: str
     addresses: Sequence[Address]
     search: Ask
-    limit: int
+    limit: int | None = None
+
+
+class _Chosen(NamedTuple):
+    """Messages to ask, oldest first; ``left``: addresses of those that one call is too small for; ``more``: hits besides."""
+
+    rows: Sequence[Row]
+    left: Sequence[str] = ()
+    more: int = 0
 
 
 class _Notes:
@@ -168,7 +178,8 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
     """Answer one ``lcm_map``."""
     if not wanted.prompt.strip():
         raise BadRequest("prompt is empty; give the question that each message is to be asked")
-    rows = _rows(caller, wanted)
+    chosen = _chosen(caller, wanted)
+    rows = chosen.rows
     owner = owner_of(caller)
     name = _name(owner, wanted.prompt)
     session_id = caller.session.session_id if caller.session else ""
@@ -185,22 +196,36 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
         _run(job, rows)
         finished |= {versions[row.store_id]: job.answers[row.store_id] for row in rows if row.store_id in job.answers}
         caller.readers.keep_as(owner, name, json.dumps(finished))
-        return _told(job, rows, room)
+        return _told(job, chosen, room)
 
 
-def _rows(caller: Access, wanted: Wanted) -> list[Row]:
-    """The messages to ask, oldest first: readable ones that say something."""
+def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
+    """The messages to ask: readable ones that say something."""
+    ids, left, more = list[int](), list[str](), 0
     if wanted.addresses:
-        ids = [store_id for address in wanted.addresses for store_id in _named(caller, address, wanted.limit)]
+        most = wanted.limit or _NAMED
+        for address in wanted.addresses:
+            found = _named(caller, address, most + 1)
+            room = most - len(ids)
+            ids += found[:room]
+            left += _rest(address, found[max(0, room) :])
     else:
-        ids = [hit.store_id for hit in Search(caller, wanted.search).messages(wanted.limit).hits]
-    rows = caller.rows(list(dict.fromkeys(ids))[: wanted.limit])
+        hits = Search(caller, wanted.search).messages(wanted.limit or _HITS)
+        ids, more = [hit.store_id for hit in hits.hits], hits.total - len(hits.hits)
+    rows = caller.rows(list(dict.fromkeys(ids)))
     asked = [
         row
         for row in rows
         if row.stored_json is not LOST and not row.head.flags & Flag.OWN_TOOL and searchable(row).strip()
     ]
-    return sorted(asked, key=lambda row: row.store_id)
+    return _Chosen(sorted(asked, key=lambda row: row.store_id), left, more)
+
+
+def _rest(address: Address, ids: Sequence[int]) -> list[str]:
+    """Addresses of what is left of an address, from the first of these messages on."""
+    if address.kind == "sum" or not ids:
+        return spans(ids)
+    return [f"msg_{ids[0]}..msg_{address.last or ids[0]}"]
 
 
 def _named(caller: Access, address: Address, limit: int) -> list[int]:
@@ -222,7 +247,8 @@ def _run(job: _Job, rows: Sequence[Row]) -> None:
                 pool.submit(contextvars.copy_context().run, job.ask, row)
 
 
-def _told(job: _Job, rows: Sequence[Row], room: Room) -> Answer:
+def _told(job: _Job, chosen: _Chosen, room: Room) -> Answer:
+    rows = chosen.rows
     left = sum(row.store_id not in job.answers for row in rows)
     found = [row for row in rows if job.answers.get(row.store_id)]
     out: Answer = {"note": NOTE, "asked": len(rows) - left, "of": len(rows), "used_tokens": job.used}
@@ -235,27 +261,46 @@ def _told(job: _Job, rows: Sequence[Row], room: Room) -> Answer:
         job.notes.finish()
     if job.failures:
         out["degraded"], out["reason"] = True, job.failures[-1]
-        if not found:
-            out["notes"] = ["no model answers: lcm_grep finds messages, lcm_expand reads them"]
+    out["notes"] = _notes(job, chosen, left, bool(found))
+    if not out["notes"]:
+        del out["notes"]
+    _show(job, found, [] if left else chosen.left, out, room)
+    return out
+
+
+def _notes(job: _Job, chosen: _Chosen, left: int, found: bool) -> list[str]:
+    out = []
+    if job.failures:
+        out += [] if found else ["no model answers: lcm_grep finds messages, lcm_expand reads them"]
     elif left:
-        out["notes"] = [f"the budget is used up; the same call goes on with the {left} messages that are left"]
+        out.append(f"the budget is used up; the same call goes on with the {left} messages that are left")
     elif not found:
-        out["notes"] = ["no message says anything on it" if rows else "there are no such messages"]
+        out.append("no message says anything on it" if chosen.rows else "there are no such messages")
+    if chosen.left and not left:
+        out.append(f"not all: {', '.join(chosen.left)} was not asked yet; continue_with goes on there")
+    if chosen.more:
+        out.append(f"the best {len(chosen.rows)} hits were asked; with limit={_NAMED} more are")
     if job.notes.lost:
-        out["notes"] = [*out.get("notes", ()), f"kept until this process ends only: {job.notes.lost}"]
+        out.append(f"kept until this process ends only: {job.notes.lost}")
+    return out
+
+
+def _show(job: _Job, found: Sequence[Row], unasked: Sequence[str], out: Answer, room: Room) -> None:
+    """Answers as far as there is room, and the call for what is missing: answers left out, messages that were not asked."""
     out["answers"] = []
     room.use_up(out)
+    missing = list(unasked)
     for row in found:
         item = {"address": f"msg_{row.store_id}", "time": iso(time_said(row.head)), "answer": job.answers[row.store_id]}
         if out["answers"] and not room.holds(item):
             rest = [each.store_id for each in found[len(out["answers"]) :]]
             out["answers_left_out"] = len(rest)
-            handle = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": spans(rest), "limit": len(rest)}
-            out["continue_with"] = handle  # what was answered is kept, so only the joining costs a request
+            missing = [*spans(rest), *unasked]  # what was answered is kept, so only the joining costs a request
             break
         room.use_up(item)
         out["answers"].append(item)
-    return out
+    if missing:
+        out["continue_with"] = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": missing}
 
 
 def _head(caller: Access, row: Row) -> str:

@@ -257,3 +257,18 @@ def test_answers_that_do_not_fit_come_with_the_call_for_the_rest(tmp_path: Path)
 
     assert seen == [f"msg_{n}" for n in range(1, 61)]
     assert {each["messages"][0]["content"][:20] for each in found.model.requests[requests:]} <= {"Below are answers to"}
+
+
+def test_a_range_that_is_too_large_for_one_call_goes_on(tmp_path: Path) -> None:
+    """No message is left out in silence; hits of a search besides the best are spoken of."""
+    found = archive(tmp_path, *(user(f"Offer {n} costs {n}00 dollars.") for n in range(1, 61)))
+    found.config = replace(found.config, expansion_context_tokens=100_000)
+    assert asked(found, store_ids=["msg_1..msg_60"])["of"] == 60
+
+    answer = asked(found, store_ids=["msg_1..msg_50", "msg_51..msg_60"], limit=45)
+    handle = answer["continue_with"]
+
+    assert (answer["of"], handle["store_ids"]) == (45, ["msg_46..msg_50", "msg_51..msg_60"])
+    assert "msg_46..msg_50" in answer["notes"][0]
+    assert asked(found, store_ids=handle["store_ids"])["of"] == 15
+    assert "the best 40 hits" in asked(found, query="offer costs")["notes"][0]
