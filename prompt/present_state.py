@@ -360,7 +360,8 @@ def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     return [
         f"- {_who(read, row)} wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
         for row in open_
-        if row.store_id not in named and 2 * told.get(row.store_id, 0) < min(len(markers.typed(row.text)), _WORDS_CHARS)
+        if row.store_id not in named
+        and 2 * max(told.get(row.store_id, 0), work_log.ruling(row)) < min(len(markers.typed(row.text)), _WORDS_CHARS)
     ]
 
 

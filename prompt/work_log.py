@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
 from ..text import markers, pace, salience, statements
-from ..text.statements import is_rule, label, own_words, replaces
+from ..text.statements import is_rule, label, lifts, own_words, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -77,6 +77,7 @@ _MAY_NAME: Final = re.compile(r"\d|://|#[0-9a-fA-F]{6}")
 _DEED_CHARS: Final = 200
 _ARGUMENT_SHOWN: Final = 120
 _ID: Final = re.compile(r"(?:^|_)(?:id|key|number|url|code)$", re.IGNORECASE)
+_NAME: Final = re.compile(r"\S{1,200}")
 _NAMES: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|[A-Z]|\d{2}")  # JFK, HAT069, 2024-05-22; not "no" or 0
 
 
@@ -302,11 +303,11 @@ def _telling(said: str) -> tuple[int, int]:
 
 
 def _got(given: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
-    """Names that a call got back and did not give."""
+    """Names that a call got back and did not give; a sentence is none."""
     return [
         f"{name} {value}"
         for name, value in answer.items()
-        if _ID.search(name) and name not in given and isinstance(value, (str, int)) and value
+        if _ID.search(name) and name not in given and isinstance(value, (str, int)) and _NAME.fullmatch(str(value))
     ]
 
 
@@ -367,7 +368,8 @@ def _tried(step: Step) -> str:
 
 def error_line(text: str) -> str:
     """The line of a result that says what went wrong; no frame of a stack, and nothing that gives orders."""
-    lines = [line.strip() for line in text.splitlines() if _ERROR.search(line[:400]) and not _ORDERS.search(line)]
+    found = (line.strip() for line in text.splitlines() if _ERROR.search(line[:400]) and not _ORDERS.search(line))
+    lines = [line for line in map(statements.without_commands, found) if _ERROR.search(line[:400])]
     good = [
         line for line in lines if len(line) >= _LINE[0] and not _FRAME.match(line) and not line.startswith(_TRACEBACK)
     ]
@@ -535,7 +537,7 @@ def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list
 def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Rule]:
     """Rules in force, oldest first; one that was said again counts where it was said last. Questions rule nothing.
 
-    A rule that replaces an earlier one of the same speaker by its own words names it. A name in front of a rule is a speaker.
+    One that replaces or lifts an earlier one of the same speaker by its words names it. A name in front of a rule is a speaker.
     """
     out: dict[str, Rule] = {}
     for row in users:
@@ -549,14 +551,22 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
                 if (speakers.get(rule.row.store_id), label(rule.text)) == who and replaces(sentence, rule.text)
             ]
             before = [out.pop(each) for each in gone]
+            if not before and not is_rule(sentence):  # it lifts a rule that nobody knows
+                continue
             out[key] = Rule(row, sentence, before[-1] if before else None)
     return list(out.values())
+
+
+def ruling(row: Row) -> int:
+    """Characters of a message that rule, or ruled until something took their place."""
+    return sum(len(each) for each in _rules_of(markers.typed(row.text)[:_READ_CHARS]) if is_rule(each))
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
     pace.pause()
-    return tuple(islice(filter(is_rule, salience.sentences(own_words(text))), _RULES_OF_A_MESSAGE))
+    said = salience.sentences(own_words(text))
+    return tuple(islice((each for each in said if is_rule(each) or lifts(each)), _RULES_OF_A_MESSAGE))
 
 
 def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:
@@ -569,6 +579,7 @@ def _is_small(text: str) -> bool:
     return questions or salience.is_acknowledgement(text)
 
 
+_DELEGATING: Final = "delegate_task"
 _ENDED: Final = ("exited", "killed", "already_exited", "not_found")
 _END_NOTE: Final = re.compile(
     r"Background process (\S{1,80}) (?:completed|exited|terminated|marked lost|failed to start|finished)"
@@ -600,7 +611,7 @@ def processes(done: Sequence[Step], notes: Iterable[str]) -> list[Entry]:
     running: dict[str, Entry] = {}
     for step in done:
         name = step.answer.get("session_id") or step.arguments.get("session_id")
-        if not isinstance(name, str):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             continue
         if step.arguments.get("background") is True and not step.failed:
             command = quoted(str(step.arguments.get("command", "")), _WHAT_CHARS)
@@ -618,7 +629,9 @@ def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]]) -> list[
     sent = {
         str(step.answer["delegation_id"]): step
         for step in done
-        if step.answer.get("status") == "dispatched" and step.answer.get("delegation_id")
+        if step.call.name == _DELEGATING
+        and step.answer.get("status") == "dispatched"
+        and _NAME.fullmatch(str(step.answer.get("delegation_id", "")))
     }
     back = {name for name, step in sent.items() for at, note in notes if at > step.told and name in note}
     return [

@@ -135,10 +135,17 @@ _ACKS: Final = frozenset(
     """a again all alright amazing and appreciate are awesome can confirm continue cool correct do done everything exactly fine
     for go good great hello help hey hi i is it its just let lets looks lot love me much nice no now ok okay on please perfect
     proceed really right so sounds stop sure thank thanks that thats the then this very works would yeah yep yes you your
-    danke dank dir vielen ja nein gut prima super genau passt alles klar mach weiter bitte
-    gracias muchas sí si vale perfecto genial adelante bien merci beaucoup oui non parfait спасибо да хорошо отлично
-    好 好的 谢谢 继续 是 对 行 可以""".split()
+    danke dank dir euch vielen ja nein gut prima super toll klasse genau passt alles klar mach weiter bitte das ist sehr
+    gracias muchas sí si vale perfecto genial adelante bien muy eso es todo está
+    merci beaucoup oui non parfait très c est tout спасибо да хорошо отлично""".split()
 )
+#: The same in scripts without blanks, where a whole sentence is one word.
+_CJK_ACKS = lazy(
+    r"谢谢|多谢|感谢|辛苦|不客气|没问题|没关系|好|继续|可以|对|是|行|嗯|明白|知道|收到|了解|很|非常|太|极|得|棒|完美|不错|厉害|"
+    r"你们?|您|大家|吧|啊|呀|呢|哦|啦|了|的|请|就|这样|那|做|下去|ありがとう|ございま(?:す|した)|はい|お願い(?:し?ます)?|続けて|"
+    r"ください|です|でした|大丈夫|よろしく|どうも"
+)
+_CJK = lazy("[\u3040-\u30ff\u3400-\u9fff]")
 _VERBS_WORDS: Final = """
 add adjust allow apply ask attach book build call cancel change check clean clear close commit compare configure
 continue convert copy create debug delete deploy describe disable document download draft drop edit enable exclude
@@ -386,8 +393,11 @@ def is_prose(sentence: str) -> bool:
 
 def is_acknowledgement(text: str) -> bool:
     """Does a message only agree, thank or send the other one on, so that it asks for nothing of its own?"""
-    words = [word for word in re.findall(r"\w+", text[:200].lower()) if word not in _ACKS]
-    return len(words) < 2 and VERBS.isdisjoint(words)
+    head = text[:200].lower()
+    words = [word for word in re.findall(r"\w+", head) if word not in _ACKS]
+    if len(words) >= 2 and not all(map(_CJK.search, words)):
+        return False
+    return VERBS.isdisjoint(words) and len(_CJK.findall(_CJK_ACKS.sub("", head))) < 2
 
 
 def is_open(sentence: str) -> bool:

@@ -55,6 +55,36 @@ _ORDERS: Final = lazy(
     r"\b(?:отныне|впредь|с этого момента)\b|^(?:пожалуйста,? )?(?:всегда|никогда не|не) \w+(?:й|ь|йте|ьте)\b",
     re.IGNORECASE,
 )
+#: A rule that its speaker lifts, without another in its place.
+_LIFT: Final = lazy(
+    r"\b(?:forget|drop|ignore|scrap|scratch|cancel|lift|undo|disregard|discard|revoke|remove) (?:about )?"
+    r"(?:the|that|my|this|your) (?:[\w-]+ ){0,3}?(?:rule|instruction|preference|convention|wish|restriction)\b|"
+    r"\b(?:no longer (?:need|have)|needn['’]?t|(?:do not|don['’]?t) (?:need|have)) to\b|\bno (?:longer )?need(?:ed)? to\b|"
+    r"\brule\b[^.]{0,60}\b(?:no longer|not) (?:holds?|appl(?:y|ies)|valid|in force)\b|"
+    r"\b(?:vergiss|ignoriere?|streiche?|verwirf) (?:bitte )?(?:die|diese|meine|das)\b[^.]{0,60}(?:regel|anweisung|vorgabe)|"
+    r"\b(?:musst|brauchst|müsst|braucht)\b[^.]{0,80}\bnicht mehr\b|\bregel\b[^.]{0,60}\bgilt nicht mehr\b|"
+    r"\b(?:olvida|ignora|cancela|quita) (?:la|esa|mi) (?:regla|instrucción|preferencia)\b|"
+    r"\bya no (?:hace falta|es necesario|tienes que|necesitas|hay que)\b|"
+    r"\b(?:oublie|ignore|annule) (?:la|cette|ma) (?:règle|consigne)\b|\bplus besoin d|"
+    r"(?:不用|不必|不需要|无需)再|(?:取消|忘掉|忽略|撤销)[^，。]{0,12}(?:规则|要求|规定)",
+    re.IGNORECASE,
+)
+_STEM: Final = 5  # letters of a word that tell it, whatever its ending
+_LIFTING: Final = frozenset(
+    word[:_STEM]
+    for word in """forget drop ignore scrap scratch cancel lift undo disregard discard revoke remove rule instruction preference
+    convention wish restriction about with need needn needed have has hold apply valid force longer necessary because you
+    vergiss ignoriere streiche verwirf diese meine regel anweisung vorgabe gilt mit den dem musst brauchst müsst
+    olvida cancela quita esa regla instrucción preferencia hace falta que es necesario tienes hay sobre en
+    oublie annule cette consigne plus besoin""".split()
+)
+#: Of a text that nobody here said: a line in it that tells its reader what to do.
+_COMMAND: Final = lazy(
+    r"\b(?:from now on|going forward)\b|^(?:please |you )?(?:should |must )?(?:always|never) [a-z]+|"
+    r"^please (?:do not|don['’]?t|run|send|delete|push|use|ask|tell|disable)\b|^请?(?:始终|总是|务必|不要|禁止|从现在起)",
+    re.IGNORECASE,
+)
+_PARTS: Final = lazy(r"((?:[.:;!] |[。：；！])+)")
 _LEAST_TALK: Final = 2  # lines
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
 _QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
@@ -165,8 +195,28 @@ def is_rule(sentence: str) -> bool:
     return _I_SAY.search(said) is not None or not (_NO_RULE.search(said) or _TOLD.search(said))
 
 
+def without_commands(line: str) -> str:
+    """A line of a text that nobody here said, up to where it tells its reader what to do."""
+    at = 0
+    for part in _PARTS.split(line):
+        if _COMMAND.search(part.strip()) or _ORDERS.search(part.strip()):
+            return line[:at].rstrip()
+        at += len(part)
+    return line
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def lifts(sentence: str) -> bool:
+    """Does a sentence say that a rule holds no longer?"""
+    return _LIFT.search(sentence) is not None and not salience.is_question(sentence)
+
+
 def replaces(later: str, earlier: str) -> bool:
     """Does a rule replace an earlier one?"""
+    if lifts(later):
+        topic = {word[:_STEM] for word in _words(later)} - _LIFTING
+        known = {word[:_STEM] for word in _words(earlier)}
+        return bool(topic) and not lifts(earlier) and len(topic & known) >= _SAME * len(topic)
     new, old = _words(later), _words(earlier)
     if not new or not old or (new == old and _negative(later) == _negative(earlier)):
         return False

@@ -20,9 +20,9 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path, fresh_tail_count=6)
 
 
-def block(world: World, messages: Chat) -> list[str]:
+def block(world: World, messages: Chat, **wishes: Any) -> list[str]:
     """The lines of the block in the next prompt."""
-    text = str(world.compact(messages)[0]["content"])
+    text = str(world.compact(messages, **wishes)[0]["content"])
     found = text[text.index("<present_state") :].splitlines() if "<present_state" in text else []
     return [line for line in found if line.startswith("- ")]
 
@@ -354,3 +354,29 @@ def test_the_block_is_as_many_tokens_as_it_may_be_however_dense_its_text(world: 
 
     assert said.count("0x") > 3
     assert tokens.count(said) <= 400
+
+
+def test_a_rule_that_was_replaced_is_not_shown_as_words_that_hold(world: World) -> None:
+    """It stands beside the one that took its place, and nowhere else."""
+    messages = (
+        chat().user("Build it.").says("ok").user("Always call me Max.").says("ok").user("And the totals?").says("ok")
+    )
+    messages.user("You no longer need to call me Max.").says("ok").user("Sum all columns.").rounds(60, words=300)
+    lines = block(world, messages, threshold=20_000)
+
+    assert [each for each in lines if "Max" in each] == [line(lines, "the user said")]
+    assert "(replaces [msg_3" in line(lines, "the user said")
+
+
+@pytest.mark.parametrize("request_", ["修复登录页面的错误。", "テストを実行してください。"])
+def test_a_request_without_blanks_is_a_request(world: World, request_: str) -> None:
+    """Thanks behind it are none; what was asked before is not closed by its reply."""
+    messages = (
+        chat().user("Fix the parser.").says("I look.").user(request_).says("已修复登录页面的错误，现在可以登录。")
+    )
+    messages.user("谢谢你").says("不客气").user("Danke dir, das ist super!").says("gern").user("Now go on.")
+    lines = block(world, messages.rounds(60, words=300), threshold=20_000)
+
+    assert [each for each in lines if "Fix the parser" in each] == [line(lines, "the user's first request")]
+    assert sum(request_ in each for each in lines) == 1
+    assert not any("谢谢" in each or "super" in each for each in lines)
