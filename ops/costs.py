@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -25,10 +26,13 @@ _HOST_BEGINS, _HOST_BEGINS_LARGE, _HOST_LARGE = 0.75, 0.5, 512_000
 _HOST_LEAST, _HOST_BEGINS_LEAST = 64_000, 0.85
 _HOST_TAIL, _HOST_SUMMARY, _HOST_SUMMARY_LEAST, _HOST_SUMMARY_SHARE, _HOST_SUMMARY_MOST = 0.2, 0.2, 2_000, 0.05, 10_000
 FORMULA: Final = (
-    "estimate: the same requests. Each session's prompt grows as it did here, up to the size at which Hermes compacts. Then it "
-    "falls to Hermes' tail and one summary. That summariser reads what leaves. The provider's cache misses as often as it did "
-    "here. A session that neither would have compacted costs the same."
+    "estimate: the same requests. Each conversation's prompt grows as it did here, up to the size at which Hermes compacts. "
+    "Then it falls to Hermes' tail and one summary. That summariser reads what leaves. The provider's cache misses "
+    "as often as it did here. A conversation that neither would have compacted costs the same."
 )
+_SHOWN_FOLDS: Final = 10  # the newest ones
+#: What a day had until a compaction, under these names.
+_SO_FAR: Final = {"requests": "at", "summary_in": "read", "summary_out": "wrote"}
 _SUMS: Final = ("requests", "prompt", "cached", "written", "summaries", "summary_in", "summary_out", "unused")
 
 
@@ -56,14 +60,22 @@ class Costs:
         return datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
 
     def folded(self, session_id: str, assembly_id: int, before: int, after: int) -> None:
-        """A compaction: what its prompt was before and after, and behind how many requests of the day it came."""
+        """A compaction: its prompt before and after, and what the session's day had of requests and summaries until then."""
         day, session_id = self._today(), self._clean(session_id)
-        stored = self._db.query(
-            "SELECT amount FROM costs WHERE day = ? AND session_id = ? AND what = 'requests'", (day, session_id)
-        )
-        at = sum(int(row[0]) for row in stored) + self._unsaved[day, session_id, "requests"]
+        so_far = {
+            what: sum(
+                int(row[0])
+                for row in self._db.query(
+                    "SELECT amount FROM costs WHERE day = ? AND session_id = ? AND what = ?", (day, session_id, what)
+                )
+            )
+            + self._unsaved[day, session_id, what]
+            for what in _SO_FAR
+        }
         self.note(
-            session_id, **{f"before:{assembly_id}": before, f"after:{assembly_id}": after, f"at:{assembly_id}": at}
+            session_id,
+            **{f"before:{assembly_id}": before, f"after:{assembly_id}": after},
+            **{f"{name}:{assembly_id}": so_far[what] for what, name in _SO_FAR.items()},
         )
 
     def save(self) -> None:
@@ -106,18 +118,18 @@ def report(
     session_id: str = "",
     window: int = 0,
 ) -> dict[str, Any]:
-    """Tokens and money by day and session. ``since``: a date, or a number of days."""
-    where, params = ["day >= ?"], [_first_day(since)]
+    """Tokens and money by day and session. ``since``: a date, or a number of days; ``session_id``: only its conversation."""
+    where, params = ["costs.day >= ?"], [_first_day(since)]
     if session_id:
-        where.append("session_id = ?")
-        params.append(session_id)
+        where.append(_OF_CONVERSATION)
+        params += [session_id, session_id]
     found: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
-    for day, session, what, amount in db.query(
-        f"SELECT day, session_id, what, amount FROM costs WHERE {' AND '.join(where)} ORDER BY day, session_id",
-        tuple(params),
-    ):
+    talks: dict[str, object] = {}
+    for day, session, what, amount, talk in db.query(f"{_AMOUNTS} WHERE {' AND '.join(where)} {_ORDER}", tuple(params)):
         found[str(day), str(session)][str(what)] = int(amount)
-    rows = [_row(day, session, amounts, prices) for (day, session), amounts in found.items()]
+        talks[str(session)] = session if talk is None else talk
+    folds = _folds(found, talks, prices)
+    rows = [_row(day, session, amounts, folds[day, session], prices) for (day, session), amounts in found.items()]
     total = {
         name: sum(row[name] for row in rows) for name in (*_SUMS, "compactions", "uncached", "money", "summary_money")
     }
@@ -126,60 +138,105 @@ def report(
         "days": rows,
         "total": {**total, "money": round(total["money"], 4), "summary_money": round(total["summary_money"], 4)},
         "prices": prices._asdict(),
-        "host_compressor_estimate": round(_of_host(rows, prices, window), 4) if window else None,
+        "host_compressor_estimate": round(_of_host(rows, talks, prices, window), 4) if window else None,
         "host_compressor_formula": FORMULA,
     }
+
+
+#: A conversation goes through several sessions where a host begins another one at each compaction.
+_AMOUNTS: Final = (
+    "SELECT costs.day, costs.session_id, costs.what, costs.amount, sessions.conversation_id FROM costs "
+    "LEFT JOIN sessions ON sessions.session_id = costs.session_id"
+)
+_ORDER: Final = "ORDER BY costs.day, sessions.session_key, costs.session_id"
+_OF_CONVERSATION: Final = (
+    "(costs.session_id = ? OR sessions.conversation_id = (SELECT conversation_id FROM sessions WHERE session_id = ?))"
+)
 
 
 def _first_day(since: str) -> str:
     if not since:
         return ""
-    if since.isdigit():
-        return (datetime.now(UTC).date() - timedelta(days=int(since))).isoformat()
-    try:
+    with suppress(ValueError, OverflowError):
+        if since.isdigit():
+            return (datetime.now(UTC).date() - timedelta(days=int(since))).isoformat()
         return datetime.strptime(since, "%Y-%m-%d").replace(tzinfo=UTC).date().isoformat()
-    except ValueError:
-        raise BadRequest(f"--since {since!r} is neither a date like 2026-11-01 nor a number of days") from None
+    raise BadRequest(f"--since {since!r} is neither a date like 2026-11-01 nor a number of days")
 
 
-def _row(day: str, session: str, amounts: Mapping[str, int], prices: Prices) -> dict[str, Any]:
+def _row(
+    day: str, session: str, amounts: Mapping[str, int], folds: Sequence[Mapping[str, Any]], prices: Prices
+) -> dict[str, Any]:
     sums = {name: amounts.get(name, 0) for name in _SUMS}
     uncached = max(0, sums["prompt"] - sums["cached"])
     read, cached, written = prices.main
-    paid = sums["summary_in"] * prices.summariser[0] + sums["summary_out"] * prices.summariser[2]
-    folds = _folds(amounts, sums["requests"], prices)
+    paid = _paid(sums["summary_in"], sums["summary_out"], prices)
     return {
         "day": day, "session": session, **sums, "uncached": uncached, "compactions": len(folds), "folds": folds,
-        "summary_money": paid / 1e6,
-        "money": (uncached * read + sums["cached"] * cached + sums["written"] * written + paid) / 1e6,
+        "summary_money": paid,
+        "money": (uncached * read + sums["cached"] * cached + sums["written"] * written) / 1e6 + paid,
     }  # fmt: skip
 
 
-def _folds(amounts: Mapping[str, int], requests: int, prices: Prices) -> list[dict[str, Any]]:
-    """Compactions with what each cost in tokens read anew, and has earned: fewer cached tokens in each request after it."""
-    names = sorted(int(what.partition(":")[2]) for what in amounts if what.startswith("before:"))
-    out = []
-    for place, number in enumerate(names):
-        before, after = amounts[f"before:{number}"], amounts.get(f"after:{number}", 0)
-        until = amounts.get(f"at:{names[place + 1]}", requests) if place + 1 < len(names) else requests
-        served = max(0, until - amounts.get(f"at:{number}", 0))
-        out.append({
-            "assembly": number, "before": before, "after": after, "requests_since": served,
-            "cost": after * (prices.main[0] - prices.main[1]) / 1e6,
-            "earned": (before - after) * served * prices.main[1] / 1e6,
-        })  # fmt: skip
+def _paid(read: int, written: int, prices: Prices) -> float:
+    """Money for summaries."""
+    return (read * prices.summariser[0] + written * prices.summariser[2]) / 1e6
+
+
+class _Mark(NamedTuple):
+    """A compaction within its conversation: behind how many requests and tokens of summaries it came."""
+
+    number: int
+    before: int
+    after: int
+    at: int
+    read: int
+    wrote: int
+
+
+def _folds(
+    found: Mapping[tuple[str, str], Mapping[str, int]], talks: Mapping[str, object], prices: Prices
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Compactions by day and session, with what each cost (tokens read anew, the summaries since the one before) and has earned:
+    fewer cached tokens in each request until the conversation's next one, whatever day and session that comes in."""
+    behind: dict[object, Counter[str]] = defaultdict(Counter)
+    marks: dict[object, list[tuple[tuple[str, str], _Mark]]] = defaultdict(list)
+    for key, amounts in found.items():
+        talk, past = talks[key[1]], behind[talks[key[1]]]
+        for number in sorted(int(what.partition(":")[2]) for what in amounts if what.startswith("before:")):
+            counts = [past[what] + amounts.get(f"{name}:{number}", 0) for what, name in _SO_FAR.items()]
+            mark = _Mark(number, amounts[f"before:{number}"], amounts.get(f"after:{number}", 0), *counts)
+            marks[talk].append((key, mark))
+        past.update({what: amounts.get(what, 0) for what in _SO_FAR})
+    out: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for talk, folds in marks.items():
+        read = wrote = 0
+        for place, (key, mark) in enumerate(folds):
+            until = folds[place + 1][1].at if place + 1 < len(folds) else behind[talk]["requests"]
+            paid = _paid(max(0, mark.read - read), max(0, mark.wrote - wrote), prices)
+            read, wrote = max(read, mark.read), max(wrote, mark.wrote)
+            out[key].append(_fold(mark, max(0, until - mark.at), paid, prices))
     return out
 
 
-def _of_host(rows: Iterable[Mapping[str, Any]], prices: Prices, window: int) -> float:
+def _fold(mark: _Mark, served: int, paid: float, prices: Prices) -> dict[str, Any]:
+    return {
+        "assembly": mark.number, "before": mark.before, "after": mark.after, "requests_since": served,
+        "summary_money": paid,
+        "cost": mark.after * (prices.main[0] - prices.main[1]) / 1e6 + paid,
+        "earned": (mark.before - mark.after) * served * prices.main[1] / 1e6,
+    }  # fmt: skip
+
+
+def _of_host(rows: Iterable[Mapping[str, Any]], talks: Mapping[str, object], prices: Prices, window: int) -> float:
     """Estimated costs of the host's own compressor, by the formula. ``rows``: days of sessions, in the order of days."""
-    sessions: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    conversations: dict[object, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        sessions[row["session"]].append(row)
-    return sum(_session_of_host(days, prices, window) for days in sessions.values())
+        conversations[talks[row["session"]]].append(row)
+    return sum(_conversation_of_host(days, prices, window) for days in conversations.values())
 
 
-def _session_of_host(days: Sequence[Mapping[str, Any]], prices: Prices, window: int) -> float:
+def _conversation_of_host(days: Sequence[Mapping[str, Any]], prices: Prices, window: int) -> float:
     requests, prompt, uncached, written = (
         sum(row[name] for row in days) for name in ("requests", "prompt", "uncached", "written")
     )
@@ -213,7 +270,7 @@ def host_compressor(window: int) -> tuple[float, float, float]:
 
 
 def _grown(days: Sequence[Mapping[str, Any]]) -> float:
-    """Tokens that came into the prompt of a session that was compacted: up to its first compaction, between two of them,
+    """Tokens that came into the prompt of a conversation that was compacted: up to its first compaction, between two of them,
     and, at the same pace, behind the last one."""
     behind = [fold["requests_since"] for row in days for fold in row["folds"]]
     folds = [fold for row in days for fold in row["folds"]]
@@ -259,11 +316,12 @@ def text(data: Mapping[str, Any]) -> str:
         + (f" (${row['summary_money']:.3f} of it for summaries)" if row["summaries"] else "")
         for row in data["days"]
     ]
+    folds = sorted((fold for row in data["days"] for fold in row["folds"]), key=lambda fold: int(fold["assembly"]))
     lines += [
-        f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, cost ${fold['cost']:.4f}, "
+        f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, cost ${fold['cost']:.4f} "
+        f"(${fold['summary_money']:.4f} of it for summaries), "
         f"earned ${fold['earned']:.4f} in {counted(fold['requests_since'], 'request')}"
-        for row in data["days"][-1:]
-        for fold in row["folds"][-10:]
+        for fold in folds[-_SHOWN_FOLDS:]
     ]
     lines.append(f"all: ${total['money']:.3f} at {_source(data['prices'])}")
     if data["host_compressor_estimate"] is not None:

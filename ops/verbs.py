@@ -44,8 +44,9 @@ def cost(deps: Access, words: Words) -> Answer:
     if rest:
         raise BadRequest(f"`/lcm cost` does not take {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
     own = deps.session.session_id if deps.session is not None else "-"
+    named = words.session if deps.reads_all else own
     window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
-    data = costs.report(deps.db, _prices(deps), since=since, session_id="" if deps.reads_all else own, window=window)
+    data = costs.report(deps.db, _prices(deps), since=since, session_id=named, window=window)
     return Answer(costs.text(data), data)
 
 

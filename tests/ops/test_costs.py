@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from worlds.process import Script, World, chat
 from hermes_lcm import command
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.ops import costs
+from hermes_lcm.ops.answers import Words
 from hermes_lcm.ops.costs import Costs, Prices, report, text
 
 DAY_S = 86_400.0
@@ -62,6 +64,59 @@ def test_a_compaction_earns_in_each_request_after_it(world: World) -> None:
     assert folds[0]["earned"] == pytest.approx(80_000 * 10 * 0.3 / 1e6)
 
 
+def test_a_compaction_costs_what_its_summaries_did(world: World) -> None:
+    """Those since the one before it; summaries for the next one are nobody's yet."""
+    ledger = Costs(world.db)
+    ledger.note("s1", summaries=2, summary_in=10_000, summary_out=1_000)
+    ledger.folded("s1", 7, 100_000, 20_000)
+    ledger.save()
+    ledger.note("s1", summaries=1, summary_in=4_000)
+    ledger.folded("s1", 9, 90_000, 30_000)
+    ledger.note("s1", summaries=1, summary_in=5_000)
+    ledger.save()
+    found = report(world.db, Prices())
+    folds = found["days"][0]["folds"]
+
+    assert [fold["summary_money"] for fold in folds] == pytest.approx([0.045, 0.012])
+    assert folds[0]["cost"] == pytest.approx(20_000 * 2.7 / 1e6 + 0.045)
+    assert "cost $0.0990 ($0.0450 of it for summaries)" in text(found)
+
+
+@pytest.mark.parametrize("later", [("s", 11), ("next", 10), ("next", 11)])
+def test_a_compaction_earns_on_later_days_and_in_the_session_that_goes_on(world: World, later: tuple[str, int]) -> None:
+    """Some hosts begin another session at each compaction."""
+    session, day = later
+    world.session("next", parent=world.session("s"), origin="rotation")
+    for name, when, assembly in (("s", 10, 7), (session, day, 9)):
+        ledger = Costs(world.db, lambda when=when: when * DAY_S)  # type: ignore[misc]
+        ledger.note(name, requests=4, prompt=400_000, summary_in=1_000)
+        ledger.folded(name, assembly, 100_000, 20_000)
+        ledger.note(name, requests=2, prompt=50_000)
+        ledger.save()
+    found = report(world.db, Prices(), session_id="s", window=200_000)
+    folds = [fold for row in found["days"] for fold in row["folds"]]
+
+    assert [(fold["assembly"], fold["requests_since"]) for fold in folds] == [(7, 6), (9, 2)]
+    assert [fold["summary_money"] for fold in folds] == pytest.approx([0.003, 0.003])
+    assert text(found).count("  compaction ") == 2
+
+
+def test_the_estimate_is_the_same_whether_or_not_a_host_begins_another_session(world: World) -> None:
+    """It is of the conversation."""
+    world.session("next", parent=world.session("s"), origin="rotation")
+    world.session("alone")
+    for first, then, assembly in (("s", "next", 1), ("alone", "alone", 2)):
+        ledger = Costs(world.db)
+        ledger.note(first, requests=40, prompt=4_000_000, cached=3_000_000)
+        ledger.folded(first, assembly, 150_000, 20_000)
+        ledger.note(then, requests=40, prompt=3_000_000, cached=2_000_000)
+        ledger.save()
+    found = [report(world.db, Prices(), session_id=name, window=200_000) for name in ("s", "next", "alone")]
+
+    assert len({each["host_compressor_estimate"] for each in found}) == 1
+    assert [each["total"]["requests"] for each in found] == [80, 80, 80]
+
+
 def test_since_leaves_earlier_days_out(world: World) -> None:
     """A date, or a number of days."""
     for day in (10, 20):
@@ -73,8 +128,13 @@ def test_since_leaves_earlier_days_out(world: World) -> None:
     assert (late := report(world.db, Prices(), since="3"))["total"]["requests"] == 0
     assert text(late) == f"Nothing is counted since {late['since']}."
     assert len(late["since"]) == len("1970-01-15")
+
+
+@pytest.mark.parametrize("said", ["yesterday", "-1", "7d", "2026-02-30", "9999999", "99999999999", "²"])
+def test_a_time_that_is_none_is_refused(world: World, said: str) -> None:
+    """Also a number of days that no calendar has."""
     with pytest.raises(BadRequest, match="neither a date"):
-        report(world.db, Prices(), since="yesterday")
+        report(world.db, Prices(), since=said)
 
 
 def test_the_host_s_compressor_is_an_estimate_with_its_formula(world: World) -> None:
@@ -134,6 +194,23 @@ def test_the_command_tells_it(world: World) -> None:
     assert "1 request," in said
     assert "another" not in said
     assert costs.text(report(world.db, Prices())).count("request") >= 2
+
+
+def test_a_session_that_was_named_at_the_terminal_is_the_only_one(world: World) -> None:
+    """Without a name all are told."""
+    ledger = Costs(world.db)
+    for name in ("s", "other"):
+        world.session(name)
+        ledger.note(name, requests=1, prompt=100)
+    ledger.save()
+    access = replace(command.operator_access(world.runtime, world.session("s"), None), trusted=True)
+    named, every = (
+        next(verb for verb in command.VERBS if verb.name == "cost").run(access, Words(session=name)).text
+        for name in ("s", "")
+    )
+
+    assert "other" not in named
+    assert "other" in every
 
 
 def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: World) -> None:
