@@ -206,7 +206,10 @@ class Runtime:
         self.breaker, self.spend = _guards(config)
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
         self.costs = Costs(self.db, clean=self.filters.text)
-        self.daily = SpendGuard(max_calls=0, max_tokens=config.summary_daily_tokens, window_s=86_400.0, clock=time.time)
+        self.daily = SpendGuard(
+            max_calls=0, max_tokens=config.summary_daily_tokens, window_s=86_400.0, clock=time.time,
+            shared=lambda made: self.health.rewrite(_DAILY, made),
+        )  # fmt: skip
         self.ladder = Ladder(
             self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count,
             daily=self.daily,
@@ -845,7 +848,7 @@ class Runtime:
     def save_states(self) -> None:
         """Keep breaker, spend, calibration and windows for the next process."""
         self.health.keep({
-            _BREAKER: self.breaker.dump(), _SPEND: self.spend.dump(), _DAILY: self.daily.dump(),
+            _BREAKER: self.breaker.dump(), _SPEND: self.spend.dump(),
             _CALIBRATION: self.calibration.dump(), _WINDOWS: self._all_windows(),
         })  # fmt: skip
         with self.health.watched(_COSTS):

@@ -127,6 +127,8 @@ class Breaker:
 
 
 _BUCKETS: Final = 60
+#: Writes the state that processes share, made from the one there is; False when that was not possible.
+Shared = Callable[[Callable[[Mapping[str, Any]], dict[str, Any]]], bool]
 
 
 class SpendGuard:
@@ -134,12 +136,14 @@ class SpendGuard:
 
     0 means no limit.
 
-    Counts in sixtieths of the window, so the state stays small whatever the limit is.
+    Counts in sixtieths of the window, so the state stays small whatever the limit is. ``shared``: what several processes spend
+    together is limited, and known after a kill.
     """
 
     def __init__(
-        self, *, max_calls: int, window_s: float, clock: Callable[[], float], in_all: int = 0, max_tokens: int = 0
-    ) -> None:
+        self, *, max_calls: int, window_s: float, clock: Callable[[], float], in_all: int = 0, max_tokens: int = 0,
+        shared: Shared | None = None,
+    ) -> None:  # fmt: skip
         self._max_calls = max_calls
         self._in_all = in_all
         self._max_tokens = max_tokens
@@ -148,9 +152,19 @@ class SpendGuard:
         self._buckets: dict[int, list[int]] = {}  # number of the bucket: calls, tokens
         self._chats: dict[int, Counter[str]] = {}  # number of the bucket: calls by chat
         self._lock = threading.Lock()
+        self._shared = shared
+        self._sharing = threading.Lock()
+        self._untold: dict[int, list[int]] = {}  # of the buckets, what the shared state lacks
 
     def reserve(self, tokens: int, chat: str = "") -> bool:
         """Book one call of about ``tokens`` for a chat; False, and nothing booked, when that would exceed a limit."""
+        self._share()
+        booked = self._reserve(tokens, chat)
+        if booked:
+            self._share()
+        return booked
+
+    def _reserve(self, tokens: int, chat: str) -> bool:
         with self._lock:
             calls, spent = self._sum()
             of_chat = sum(bucket[chat] for bucket in self._chats.values())
@@ -166,6 +180,30 @@ class SpendGuard:
         """Replace the estimate of a reserved call by what it really took."""
         with self._lock:
             self._book(0, spent - reserved)
+        self._share()
+
+    def _share(self) -> None:
+        """Tell other processes what this one has spent, and take over what they have."""
+        if self._shared is None or not self._max_tokens:
+            return
+        with self._sharing:
+            told: dict[int, list[int]] = {}
+
+            def together(state: Mapping[str, Any]) -> dict[str, Any]:
+                buckets, _ = self._read(state)
+                with self._lock:
+                    told.update({n: list(each) for n, each in self._untold.items()})
+                    for n, each in told.items():
+                        _add(buckets, n, *each)
+                    self._buckets = buckets
+                    self._sum()
+                    return self._as_dict()
+
+            if self._shared(together):
+                with self._lock:
+                    for n, (calls, tokens) in told.items():
+                        _add(self._untold, n, -calls, -tokens)
+                    self._untold = {n: each for n, each in self._untold.items() if any(each)}
 
     def used(self) -> tuple[int, int]:
         """Calls and tokens within the window."""
@@ -176,9 +214,9 @@ class SpendGuard:
         return int(self._clock() / self._width)
 
     def _book(self, calls: int, tokens: int) -> None:
-        bucket = self._buckets.setdefault(self._now(), [0, 0])
-        bucket[0] += calls
-        bucket[1] += tokens
+        _add(self._buckets, self._now(), calls, tokens)
+        if self._shared is not None:
+            _add(self._untold, self._now(), calls, tokens)
 
     def _sum(self) -> tuple[int, int]:
         now = self._now()
@@ -191,27 +229,41 @@ class SpendGuard:
         """The state as JSON-able values."""
         with self._lock:
             self._sum()
-            return {
-                "width": self._width,
-                "buckets": {str(n): list(b) for n, b in self._buckets.items()},
-                "chats": {str(n): dict(b) for n, b in self._chats.items()},
-            }
+            return self._as_dict()
+
+    def _as_dict(self) -> dict[str, Any]:
+        return {
+            "width": self._width,
+            "buckets": {str(n): list(b) for n, b in self._buckets.items()},
+            "chats": {str(n): dict(b) for n, b in self._chats.items()},
+        }
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Take over a dumped state; one with another window, or one that cannot be read, is left out."""
+        buckets, chats = self._read(state)
+        if buckets:
+            with self._lock:
+                self._buckets, self._chats = buckets, chats
+
+    def _read(self, state: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, Counter[str]]]:
         saved, chats = state.get("buckets"), state.get("chats")
-        if not isinstance(saved, Mapping) or _number(state.get("width")) != self._width:
-            return
         buckets: dict[int, list[int]] = {}
         by_chat: dict[int, Counter[str]] = {}
+        if not isinstance(saved, Mapping) or _number(state.get("width")) != self._width:
+            return buckets, by_chat
         for number, pair in saved.items():
             if str(number).lstrip("-").isdigit() and isinstance(pair, list) and len(pair) == 2:
                 buckets[int(number)] = [int(_number(pair[0])), int(_number(pair[1]))]
                 each = chats.get(number) if isinstance(chats, Mapping) else None
                 each = each if isinstance(each, Mapping) else {}
                 by_chat[int(number)] = Counter({str(chat): int(_number(calls)) for chat, calls in each.items()})
-        with self._lock:
-            self._buckets, self._chats = buckets, by_chat
+        return buckets, by_chat
+
+
+def _add(buckets: dict[int, list[int]], n: int, calls: int, tokens: int) -> None:
+    bucket = buckets.setdefault(n, [0, 0])
+    bucket[0] += calls
+    bucket[1] += tokens
 
 
 def _number(value: Any) -> float:

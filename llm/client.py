@@ -28,13 +28,17 @@ OWN_SUMMARY_TASK: Final = "lcm_summary"
 
 
 class Reply(NamedTuple):
-    """Reply of a model. ``text`` never holds reasoning; ``reasoning_only``: there was nothing else."""
+    """Reply of a model. ``text`` never holds reasoning; ``reasoning_only``: there was nothing else.
+
+    ``usage``: tokens read and written as the provider counted them, if it did.
+    """
 
     text: str
     finish_reason: str = "stop"
     model: str = ""
     reasoning_only: bool = False
     tool_calls: tuple[Mapping[str, Any], ...] = ()
+    usage: tuple[int, int] | None = None
 
 
 class Model(Protocol):
@@ -204,7 +208,19 @@ def read_reply(response: Any) -> Reply:
         model=str(_field(response, "model") or ""),
         reasoning_only=not text and (reasoned or hidden),
         tool_calls=_calls(message),
+        usage=_usage(_field(response, "usage")),
     )
+
+
+def _usage(usage: Any) -> tuple[int, int] | None:
+    """Tokens read and written; what a cache served and what was reasoned is in them."""
+    read, written = (
+        next(
+            (n for name in names if isinstance(n := _field(usage, name), int) and not isinstance(n, bool) and n > 0), 0
+        )
+        for names in (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
+    )
+    return (read, written) if read else None
 
 
 # -------------------------------------------------------------------------------------------------------- the seam

@@ -356,8 +356,10 @@ class Ladder:
         if self._daily is not None and not self._daily.reserve(reserved):
             run.note(route, "", DAILY_LIMIT)
             raise _Stop
+        read = written = 0
         try:
             reply = self._answer(prompt, run, route, max_tokens, min(self._settings.timeout_s, left))
+            read, written = reply.usage or (reserved - max_tokens, self._count(reply.text))
         except SummaryTooLong:
             self._breaker.success(route)
             self._remember_window(route, len(prompt.text))
@@ -365,12 +367,12 @@ class Ladder:
         except SummaryUnavailable as exc:
             self._breaker.failure(route, str(exc))
             raise
+        finally:  # what was not answered is not counted: an outage must not use up a day's tokens
+            for guard in (self._spend, self._daily):
+                if guard is not None:
+                    guard.settle(reserved=reserved, spent=read + written)
         self._breaker.success(route)
-        written = self._count(reply.text)
-        for guard in (self._spend, self._daily):
-            if guard is not None:
-                guard.settle(reserved=reserved, spent=reserved - max_tokens + written)
-        self._told(reserved - max_tokens, written)
+        self._told(read, written)
         return reply
 
     def _answer(self, prompt: Prompt, run: _Run, route: str, max_tokens: int, timeout_s: float) -> Reply:

@@ -257,6 +257,19 @@ class Health:
         else:
             self._kept.update(texts)
 
+    def rewrite(self, key: str, made: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> bool:
+        """Write a state that processes share, made from the one there is; False where nothing can be written."""
+        if self._db is None:
+            return False
+        try:
+            with self._db.transaction():
+                state = Meta(self._db).value(key)
+                Meta(self._db).note(key, made(state if isinstance(state, dict) else {}))
+        except StoreError as exc:
+            logger.debug("%s not saved: %s", key, exc)
+            return False
+        return True
+
     def kept_state(self, key: str) -> dict[str, Any]:
         """The state that was kept, {} if there is none or it cannot be read."""
         try:

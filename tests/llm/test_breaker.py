@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -210,6 +212,60 @@ def test_the_spend_survives_a_restart(clock):
     two.load(json.loads(json.dumps(one.dump())))
 
     assert (two.reserve(5), two.used()) == (False, (2, 10))
+
+
+class Shelf:
+    """A state that several processes share."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {}
+        self.writable = True
+
+    def __call__(self, made: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
+        written = json.loads(json.dumps(made(self.state)))
+        if self.writable:
+            self.state = written
+        return self.writable
+
+
+def shared(clock: Clock, shelf: Shelf) -> SpendGuard:
+    return SpendGuard(max_calls=0, max_tokens=100, window_s=86_400.0, clock=clock, shared=shelf)
+
+
+def test_processes_spend_one_budget_together(clock):
+    """Each sees at once what another booked and gave back; a new one knows it though none ended."""
+    shelf = Shelf()
+    one, two = shared(clock, shelf), shared(clock, shelf)
+    assert [one.reserve(40), two.reserve(40), one.reserve(40)] == [True, True, False]
+    two.settle(reserved=40, spent=10)
+
+    assert one.reserve(40)
+    assert not shared(clock, shelf).reserve(20)
+    assert shared(clock, shelf).used()[1] == 0  # until it is asked
+
+
+def test_what_could_not_be_shared_is_shared_later(clock):
+    """A full disk: the own spending counts meanwhile, and is told once."""
+    shelf = Shelf()
+    one = shared(clock, shelf)
+    shelf.writable = False
+    assert [one.reserve(60), one.reserve(60)] == [True, False]
+    shelf.writable = True
+    one.settle(reserved=60, spent=50)
+
+    assert not shared(clock, shelf).reserve(51)
+    assert shared(clock, shelf).reserve(50)
+
+
+def test_a_shared_budget_is_free_again_after_a_day(clock):
+    """Hour by hour, wherever midnight is."""
+    shelf = Shelf()
+    assert shared(clock, shelf).reserve(100)
+    clock.now += 84_000
+    assert not shared(clock, shelf).reserve(1)
+    clock.now += 3_000
+
+    assert shared(clock, shelf).reserve(100)
 
 
 @pytest.mark.parametrize("rubbish", [{}, {"width": 60.0, "buckets": {"x": [1], "1": "y"}}, {"buckets": 3}], ids=str)

@@ -363,3 +363,21 @@ def test_a_thread_that_works_for_a_compaction_reports_to_the_host(host):
 
     assert installed == [hook]
     assert len(host.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "usage"),
+    [
+        ({"prompt_tokens": 900, "completion_tokens": 80}, (900, 80)),
+        ({"input_tokens": 900, "output_tokens": 80}, (900, 80)),
+        ({"prompt_tokens": 900}, (900, 0)),
+        ({"prompt_tokens": 0, "completion_tokens": 80}, None),
+        ({"prompt_tokens": "many", "completion_tokens": True}, None),
+        (None, None),
+    ],
+)
+def test_the_provider_s_count_is_read_if_there_is_one(told: dict[str, Any] | None, usage: tuple[int, int] | None):
+    """By either pair of names."""
+    raw = {"choices": [{"message": {"content": "x"}}], "usage": told}
+
+    assert read_reply(raw).usage == usage

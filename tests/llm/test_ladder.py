@@ -618,6 +618,32 @@ def test_the_ladder_tells_what_it_took():
     assert told[0][0] > told[0][1] > 20
 
 
+def test_the_provider_s_own_count_is_what_a_call_took():
+    """An estimate is only for providers that tell none."""
+    model, told = Scripted([lambda prompt: Reply(honest(prompt), usage=(1234, 56))]), []
+    one = ladder(model)
+    one._told = lambda read, written: told.append((read, written))
+    one._daily = SpendGuard(max_calls=0, max_tokens=10_000, window_s=86_400.0, clock=lambda: 0.0)
+    one.summarise(task(), deadline=LATER)
+
+    assert told == [(1234, 56)]
+    assert one._daily.used() == (1, 1290)
+
+
+def test_an_outage_uses_up_no_tokens_of_a_day():
+    """Nobody answered, so nothing was written that a summary could be made of."""
+
+    def down(_prompt: str) -> Reply:
+        raise SummaryUnavailable("no route to host")
+
+    one = ladder(Scripted([down]), threshold=99)
+    one._daily = SpendGuard(max_calls=0, max_tokens=5_000, window_s=86_400.0, clock=lambda: 0.0)
+    for _ in range(4):
+        one.summarise(task(), deadline=LATER)
+
+    assert one._daily.used() == (4, 0)
+
+
 def test_tokens_of_a_day_end_in_extracts():
     """No call is made beyond them, and the extract says why."""
     model = Scripted()
