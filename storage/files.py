@@ -256,10 +256,11 @@ def _odd_texts(connection: sqlite3.Connection) -> list[str]:
     """Tables with a text that is not UTF-8: nobody can read such a row."""
     odd = []
     for table in tables(connection):
-        columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")') if row[2] == "TEXT"]
+        info = connection.execute(f"PRAGMA table_info({_quoted(table)})")
+        columns = [_quoted(row[1]) for row in info if row[2] == "TEXT"]
         try:
             if columns and table in TABLES:
-                deque(connection.execute(f'SELECT {", ".join(columns)} FROM "{table}"'), maxlen=0)
+                deque(connection.execute(f"SELECT {', '.join(columns)} FROM {table}"), maxlen=0)
         except sqlite3.OperationalError as exc:
             if not isinstance(translate(exc, Path(table)), StoreCorrupt):
                 raise
@@ -285,7 +286,12 @@ def tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def _count(connection: sqlite3.Connection, table: str) -> int:
-    return int(connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
+    return int(connection.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()[0])
+
+
+def _quoted(name: str) -> str:
+    """A name in a statement, whatever another program called its table or column."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager
@@ -523,8 +529,7 @@ def _lost_in(connection: sqlite3.Connection) -> list[str]:
 
 def drop_triggers(path: Path) -> None:
     """Take the triggers out of a file. What they did before stays done."""
-    quoted = [name.replace('"', '""') for name in triggers(path)]
-    rewrite(path, [(f'DROP TRIGGER main."{name}"', ()) for name in quoted])
+    rewrite(path, [(f"DROP TRIGGER main.{_quoted(name)}", ()) for name in triggers(path)])
 
 
 def reseal(path: Path) -> None:
@@ -563,16 +568,18 @@ _UNSAID: Final[dict[str, leaves.Value]] = {
 #: Without it nothing tells whether a message may be shown.
 _NEEDED: Final = "flags"
 _TABLE_TEXT: Final = re.compile(r"CREATE TABLE [^(]*\(")
-#: Columns in the order of a row's values, but for those that are computed when they are read.
+#: Columns in the order of a row's values, but for those that are computed when they are read, and whether each is in the key.
 _IN_A_ROW: Final = """
-SELECT c.name FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c WHERE m.name NOT GLOB 'sqlite_*' AND c.hidden <> 2
- ORDER BY c.cid
+SELECT c.name, c.pk FROM sqlite_master AS m JOIN pragma_table_xinfo(m.name) AS c
+ WHERE m.name NOT GLOB 'sqlite_*' AND c.hidden <> 2 ORDER BY c.cid
+"""
+#: The index over a key, and whether it is one beside the table. Where it is none, rows lie in it, and have no numbers.
+_KEY_INDEX: Final = """
+SELECT i.name, i.name IN (SELECT name FROM sqlite_master) FROM sqlite_master AS m JOIN pragma_index_list(m.name) AS i
+ WHERE m.type = 'table' AND i.origin = 'pk'
 """
 #: Of a table without numbers of rows: its key comes first.
-_IN_A_KEYED_ROW: Final = """
-SELECT x.name FROM sqlite_master AS m JOIN pragma_index_list(m.name) AS i JOIN pragma_index_xinfo(i.name) AS x
- WHERE m.name NOT GLOB 'sqlite_*' AND i.origin = 'pk' AND m.type = 'table' ORDER BY x.seqno
-"""
+_IN_A_KEYED_ROW: Final = "SELECT name FROM pragma_index_xinfo(?) ORDER BY seqno"
 
 
 @dataclass(slots=True)
@@ -592,13 +599,15 @@ class Salvage:
 Accept = Callable[[str, dict[str, Any]], bool]
 """Is this row (table, values) worth keeping? Damage that SQLite does not notice is found here."""
 
+_Row = tuple[leaves.Value, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """Shape of a table's rows. ``alias``: the column that is the row's number.
 
     ``places``: where the damaged file has each column, None for one that is gone; () where it has them as they should be.
-    ``width``: how many columns it has.
+    ``width``: how many columns it has; ``number``: which of them is the row's number there.
     """
 
     name: str
@@ -608,6 +617,7 @@ class _Shape:
     defaults: tuple[leaves.Value, ...]
     has_rowid: bool
     alias: int | None
+    number: int | None
     places: tuple[int | None, ...] = ()
     width: int = 0
 
@@ -619,28 +629,30 @@ class _Shape:
         alias = next((n for n, row in enumerate(info) if row[5] and row[2] == "INTEGER"), None) if has_rowid else None
         names, types = tuple(row[1] for row in info), tuple(row[2] for row in info)
         defaults = tuple(connection.execute(f"SELECT {row[4] or 'NULL'}").fetchone()[0] for row in info)
-        return cls(table, names, types, tuple(bool(row[3]) for row in info), defaults, has_rowid, alias)
+        return cls(table, names, types, tuple(bool(row[3]) for row in info), defaults, has_rowid, alias, alias)
 
     def as_in(self, theirs: _Said) -> _Shape:
         """The same for a file in which columns were removed, renamed or moved, or the table made anew without its keys."""
         columns = theirs.columns
-        if columns == self.columns and theirs.has_rowid == self.has_rowid:
+        if theirs == _Said(self.columns, self.has_rowid, self.alias):
             return self
         renamed = {n for n, name in enumerate(columns) if name not in self.columns}
         places = (columns.index(c) if c in columns else n if n in renamed else None for n, c in enumerate(self.columns))
-        return replace(self, places=tuple(places), width=len(columns), has_rowid=theirs.has_rowid)
+        return replace(self, places=tuple(places), width=len(columns), has_rowid=theirs.has_rowid, number=theirs.number)
 
     @property
     def gone(self) -> Iterator[str]:
         """Columns that the damaged file lacks."""
         return (f"{self.name}.{self.columns[n]}" for n, place in enumerate(self.places) if place is None)
 
-    def _placed(self, values: tuple[leaves.Value, ...]) -> tuple[leaves.Value, ...]:
+    def _placed(self, values: _Row) -> _Row:
         """Values of a cell in the order of the columns; () where what is gone is needed.
 
         A row that has all columns although the list of tables names others is one as it should be: that list may be damaged.
+        One that is older than the last of the columns there has all of ours where the others have them.
         """
-        if len(values) == len(self.columns) != self.width:
+        whole = all(place is not None and place < len(values) for place in self.places)
+        if len(values) == len(self.columns) != self.width and not whole:
             return values
         out: list[leaves.Value] = []
         for n, place in enumerate(self.places):
@@ -653,22 +665,31 @@ class _Shape:
                 out.append(_UNSAID.get(name) if self.defaults[n] is None else self.defaults[n])
         return tuple(out)
 
-    def row(self, cell: leaves.Cell) -> tuple[leaves.Value, ...] | None:
-        """The row that a cell holds; None for one of something else, or garbage."""
-        values = self._placed(cell.values) if self.places and cell.of else cell.values
-        if (cell.rowid is not None) != self.has_rowid or len(values) != len(self.columns):
+    def named(self, row: _Row) -> dict[str, Any]:
+        """Values of a row by their columns; 0 for a number that nobody gave it."""
+        values: dict[str, Any] = dict(zip(self.columns, row, strict=True))
+        if self.alias is not None and row[self.alias] is None:
+            values[self.columns[self.alias]] = 0
+        return values
+
+    def row(self, cell: leaves.Cell) -> _Row | None:
+        """The row that a cell holds; None for one of something else, or garbage. Its number is None where nobody gave it one."""
+        values, number = cell.values, self.number if cell.of else self.alias
+        if (cell.rowid is not None) != self.has_rowid:
+            return None
+        if number is not None and number < len(values) and values[number] is None:
+            values = (*values[:number], cell.rowid, *values[number + 1 :])
+        elif not cell.of and number is not None:
+            return None
+        values = self._placed(values) if self.places and cell.of else values
+        if len(values) != len(self.columns):
             return None
         for n, value in enumerate(values):
             if value is None and (n == self.alias or not self.required[n]):
                 continue
-            if (n == self.alias and not cell.of) or not isinstance(value, _FITS[self.types[n]]):
+            if not isinstance(value, _FITS[self.types[n]]):
                 return None
-        return tuple(
-            cell.rowid
-            if n == self.alias and value is None
-            else value  # a table made anew without its key says it itself
-            for n, value in enumerate(values)
-        )
+        return values
 
 
 def salvage(source: Path, target: Path, accept: Accept, progress: Progress = silent) -> Salvage:
@@ -702,33 +723,35 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
 
 
 class _Said(NamedTuple):
-    """Columns of a table, and whether its rows have numbers, as a CREATE TABLE statement says it."""
+    """Columns of a table in the order of a row's values, whether its rows have numbers, and which column is the number."""
 
     columns: tuple[str, ...]
     has_rowid: bool
+    number: int | None
 
 
 def _as_found(shapes: Mapping[str, _Shape], texts: Mapping[str, str]) -> dict[str, _Shape]:
     """Shapes of a damaged file's tables by their names there, as far as its schema can be read; a table may have been renamed."""
-    theirs = {name: _Said(columns, "WITHOUT ROWID" not in text.upper()) for name, text in texts.items()
-              if (columns := _columns_said(text))}  # fmt: skip
+    theirs = {name: said for name, text in texts.items() if (said := _said(text)) is not None}
     lost = {shape.columns: shape for name, shape in shapes.items() if name not in theirs}
     return {name: shape.as_in(said) for name, said in theirs.items()
             if (shape := shapes.get(name) or lost.get(said.columns)) is not None}  # fmt: skip
 
 
-def _columns_said(text: str) -> tuple[str, ...]:
-    """Columns of a CREATE TABLE statement in the order of a row's values; none where SQLite does not understand it."""
+def _said(text: str) -> _Said | None:
+    """What a CREATE TABLE statement says; None where SQLite does not understand it."""
     if not _TABLE_TEXT.match(text):
-        return ()
+        return None
     with closing(sqlite3.connect(":memory:")) as made:
         try:
             made.execute(text)
-            if "WITHOUT ROWID" in text.upper():
-                return tuple(row[0] for row in made.execute(_IN_A_KEYED_ROW))
-            return tuple(row[0] for row in made.execute(_IN_A_ROW))
+            columns, key = made.execute(_IN_A_ROW).fetchall(), made.execute(_KEY_INDEX).fetchone()
+            if key is not None and not key[1]:
+                return _Said(tuple(row[0] for row in made.execute(_IN_A_KEYED_ROW, key[:1])), False, None)
         except sqlite3.Error:
-            return ()
+            return None
+    number = next((n for n, (_, place) in enumerate(columns) if place), None) if key is None else None
+    return _Said(tuple(name for name, _ in columns), True, number)
 
 
 def holds_messages(path: Path) -> bool:
@@ -758,6 +781,7 @@ def _copy(
 ) -> None:
     out.kept = dict.fromkeys((shape.name for shape in shapes.values()), 0)
     last: dict[str, int] = {}
+    nameless: list[tuple[_Shape, _Row]] = []
     for n, cell in enumerate(found.cells()):
         if n % 1000 == 0:
             progress("reading pages", n, 0)
@@ -766,17 +790,38 @@ def _copy(
         shape, row = _told_apart(cell, shapes, found)
         if shape is None:
             continue
-        if row is None or not accept(shape.name, dict(zip(shape.columns, row, strict=True))):
+        if row is None or not accept(shape.name, shape.named(row)):
             out.unreadable[shape.name] = out.unreadable.get(shape.name, 0) + 1
-            continue
-        marks = ",".join("?" * len(row))
-        out.kept[shape.name] += new.execute(f'INSERT OR IGNORE INTO "{shape.name}" VALUES ({marks})', row).rowcount
-        if shape.alias is not None and cell.rowid is not None:
-            last[shape.name] = max(last.get(shape.name, 0), int(row[shape.alias] or 0))
+        elif shape.alias is not None and row[shape.alias] is None:
+            nameless.append((shape, row))
+        else:
+            _insert(new, shape, row, out)
+            if shape.alias is not None and cell.rowid is not None:
+                last[shape.name] = max(last.get(shape.name, 0), int(row[shape.alias] or 0))
+    _number(new, shapes, nameless, last, out)
+    _count_gaps(new, last, out)
+
+
+def _number(
+    new: sqlite3.Connection,
+    shapes: Mapping[str, _Shape],
+    nameless: Sequence[tuple[_Shape, _Row]],
+    last: dict[str, int],
+    out: Salvage,
+) -> None:
+    """Give numbers to rows that have none: behind all others, and in the order of what numbers they have, as of their places."""
     for shape in shapes.values():
         if shape.alias is not None:
             _spend(new, shape.name, last.get(shape.name, 0))
-    _count_gaps(new, last, out)
+    for shape, row in sorted(nameless, key=lambda each: [value for value in each[1] if isinstance(value, int | float)]):
+        last[shape.name] = max(last.get(shape.name, 0), _insert(new, shape, row, out))
+
+
+def _insert(new: sqlite3.Connection, shape: _Shape, row: _Row, out: Salvage) -> int:
+    """Number of a row that was inserted; 0 where it says what another one does."""
+    done = new.execute(f'INSERT OR IGNORE INTO "{shape.name}" VALUES ({",".join("?" * len(row))})', row)
+    out.kept[shape.name] += done.rowcount
+    return (done.lastrowid or 0) if done.rowcount else 0
 
 
 def _aside(cell: leaves.Cell, shapes: dict[str, _Shape], last: dict[str, int], out: Salvage) -> bool:
@@ -795,7 +840,7 @@ def _aside(cell: leaves.Cell, shapes: dict[str, _Shape], last: dict[str, int], o
 
 def _told_apart(
     cell: leaves.Cell, shapes: dict[str, _Shape], found: leaves.Leaves
-) -> tuple[_Shape | None, tuple[leaves.Value, ...] | None]:
+) -> tuple[_Shape | None, _Row | None]:
     """Table and row of a cell: by its tree, otherwise by what it looks like."""
     if (shape := shapes.get(cell.of)) is not None:
         return shape, shape.row(cell)
@@ -858,15 +903,15 @@ def _columns(db: Database) -> Iterator[tuple[str, str, list[str]]]:
     """(table, column of texts, columns by which a row is found)."""
     for table in sorted(TABLES):
         info = db.query(f"PRAGMA table_info({table})")
-        keys = [str(row[1]) for row in info if row[5]] or ["rowid"]
-        yield from ((table, str(row[1]), keys) for row in info if str(row[2]).upper() == "TEXT")
+        keys = [_quoted(row[1]) for row in info if row[5]] or ["rowid"]
+        yield from ((table, _quoted(row[1]), keys) for row in info if str(row[2]).upper() == "TEXT")
 
 
 def texts_of(path: Path) -> Iterator[str]:
     """All texts of a database file, stored JSON and blocks unpacked. Changes nothing. Raises StoreError."""
     with reading(path) as connection:
         for table in tables(connection):
-            found = connection.execute(f'SELECT * FROM "{table}"')
+            found = connection.execute(f"SELECT * FROM {_quoted(table)}")
             others = {n for n, column in enumerate(found.description) if column[0] in _NO_TEXT}
             for row in found:
                 said = (value for n, value in enumerate(row) if n not in others or isinstance(value, str))

@@ -7,10 +7,11 @@ the business of ``upgrade``.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from typing import Any, Final
 
@@ -316,18 +317,22 @@ _KINDS: Final = f"""
 SELECT m.name, c.name, upper(c.type), c.pk, c."notnull", c.dflt_value IS NULL
   FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}
 """
-#: Columns that no two rows may have in common, without the indexes that ``mend`` makes again.
+#: Columns that no two rows may have in common, without the indexes that ``mend`` makes again, and the names of these columns.
 _UNIQUE: Final = f"""
-SELECT m.name, group_concat(coalesce(x.name, '') || ' ' || x.coll)
+SELECT m.name, json_group_array(x.name), group_concat(coalesce(x.name, '') || ' ' || x.coll)
   FROM sqlite_master AS m JOIN pragma_index_list(m.name) AS i JOIN pragma_index_xinfo(i.name) AS x
  WHERE {_OURS} AND i."unique" AND x.key AND i.name NOT IN ({", ".join(map(repr, sorted(_INDEXES)))}) GROUP BY m.name, i.name
 """
 _REFERENCES: Final = f"""
-SELECT m.name, f."from" || ' ' || f."table" || ' ' || coalesce(f."to", '') || ' ' || f.on_delete
+SELECT m.name, json_array(f."from"), f."from" || ' ' || f."table" || ' ' || coalesce(f."to", '') || ' ' || f.on_delete
   FROM sqlite_master AS m JOIN pragma_foreign_key_list(m.name) AS f WHERE {_OURS}
 """
-#: Words that decide which rows a table takes, and which are the same. A column may be called `checked`.
-_RULE: Final = re.compile(r"\b(?:AUTOINCREMENT|COLLATE|CHECK(?=\s*\())\b", re.IGNORECASE)
+#: Words of a statement, whatever is quoted in one; comments and blanks are none.
+_WORD: Final = re.compile(
+    r"""--[^\n]*|/\*.*?\*/|('(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^]]*\]|\w+|[^\w\s])""", re.DOTALL
+)
+#: How a definition begins that is of the table, not of one column.
+_OF_TABLE: Final = frozenset(("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"))
 _UNKNOWN: Final = re.compile(r"unknown function: .*|no such (?:function|collation sequence): .*")
 _CHANGED: Final = ".*"
 
@@ -340,30 +345,101 @@ def version_of(connection: sqlite3.Connection) -> int:
 _Query = Callable[[str], Iterable[Sequence[Any]]]
 
 
-@cache
-def _parts() -> frozenset[tuple[Any, ...]]:
-    """Parts of a file of this release, as ``_parts_in`` reads them."""
+@contextmanager
+def _made() -> Iterator[sqlite3.Connection]:
+    """A database of this release that holds nothing."""
     with closing(sqlite3.connect(":memory:")) as made:
         for _, statement in statements():
             made.execute(statement)
+        yield made
+
+
+@cache
+def columns() -> frozenset[tuple[str, str]]:
+    """Columns of this release, each with its table."""
+    with _made() as made:
+        return frozenset(made.execute(_COLUMNS))
+
+
+@cache
+def _parts() -> frozenset[tuple[Any, ...]]:
+    """Parts of a file of this release, as ``_parts_in`` reads them."""
+    with _made() as made:
         return _parts_in(made.execute)
 
 
 def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
     """Parts of a file: (table, column), (table, column, what it takes), and (table, "", rules for its rows)."""
     parts: set[tuple[Any, ...]] = set()
-    rules = {table: [*map(str.upper, _RULE.findall(text)), *_options(text)] for table, text in query(_TEXTS)}
+    rules = {table: _rules_said(table, text) for table, text in query(_TEXTS)}
+    empty: set[tuple[str, str]] = set()  # columns of others in which our rows have nothing: no rule concerns these
     for table, column, kind, key, needed, without in query(_KINDS):
         parts |= {(table, column), (table, column, kind, key)}
         if not needed:
             parts.add((table, column, "NULL"))
+            empty |= {(table, column)} if without and (table, column) not in columns() else set()
         elif without and not key:
             rules[table].append(f"{column} is needed")
-    for table, rule in (*query(_UNIQUE), *query(_REFERENCES)):
-        rules[table].append(rule)
+    for table, names, rule in (*query(_UNIQUE), *query(_REFERENCES)):
+        if not any((table, name) in empty for name in json.loads(names)):
+            rules[table].append(rule)
     for table in rules:
         rules[table] += _unknown_to_sqlite(query, table)
     return frozenset(parts | {(table, "", *sorted(each)) for table, each in rules.items()})
+
+
+def _rules_said(table: str, text: str) -> list[str]:
+    """Rules of a CREATE TABLE statement that decide which rows it takes, without those of columns of others."""
+    definitions, options = _definitions(text)
+    rules = [word for word in options if word != ","]
+    for first, *words in filter(None, definitions):
+        if first in _OF_TABLE:
+            rules += _rules_in([first, *words])
+        elif (table, first.lower()) in columns():
+            rules += _rules_in(words)
+    return rules
+
+
+def _rules_in(words: Sequence[str]) -> Iterator[str]:
+    """Rules among the words of a definition; what SQLite does anyway is none."""
+    for n, word in enumerate(words):
+        following = words[n + 1 : n + 3]
+        if word == "AUTOINCREMENT":
+            yield word
+        elif word == "COLLATE" and following[:1] != ["BINARY"]:
+            yield " ".join((word, *following[:1]))
+        elif word == "ON" and following[:1] == ["CONFLICT"] and following[1:] != ["ABORT"]:
+            yield " ".join((word, *following))
+        elif word == "CHECK":
+            yield " ".join((word, *_group(words[n + 1 :])))
+
+
+def _group(words: Sequence[str]) -> Iterator[str]:
+    """Words up to the end of the brackets that they begin with."""
+    depth = 0
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        yield word
+        if not depth:
+            return
+
+
+def _definitions(text: str) -> tuple[list[list[str]], list[str]]:
+    """Words of each definition of a CREATE TABLE statement, and those behind them; names without quotes, as capitals."""
+    found = (word[1] for word in _WORD.finditer(text) if word[1])
+    words = iter([word if word[0] == "'" else word.strip('"`[]').upper() or word for word in found])
+    definitions, depth = [list[str]()], 1
+    while next(words, "(") != "(":
+        pass
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        if not depth:
+            break
+        if word == "," and depth == 1:
+            definitions.append([])
+        else:
+            definitions[-1].append(word)
+    return definitions, [*words]
 
 
 def _unknown_to_sqlite(query: _Query, table: str) -> list[str]:
@@ -375,17 +451,6 @@ def _unknown_to_sqlite(query: _Query, table: str) -> list[str]:
             return [found.group()]
         raise
     return []
-
-
-def _options(text: str) -> list[str]:
-    """Words behind the columns of a CREATE TABLE statement."""
-    return text.rpartition(")")[2].upper().replace(",", " ").split()
-
-
-@cache
-def columns() -> frozenset[tuple[str, str]]:
-    """Columns of this release, each with its table."""
-    return frozenset((table, column) for table, column, *rule in _parts() if column and not rule)
 
 
 def lost_parts(query: _Query) -> list[str]:

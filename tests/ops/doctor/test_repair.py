@@ -517,18 +517,59 @@ _OTHER_KEYS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("end", "more"),
+    [(" WITHOUT ROWID", ""), ("\nwithout  rowid", "checked INTEGER"), (" WITHOUT ROWID", "checked AS (1)")],
+    ids=["", "one column more", "one computed column more"],
+)
 @pytest.mark.parametrize("name", _OTHER_KEYS)
-def test_rows_of_a_table_that_lies_in_its_key_keep_their_addresses(name: str, world: Home) -> None:
-    """SQLite writes the columns of the key first, in whatever order the table names them."""
+def test_rows_of_a_table_that_lies_in_its_key_keep_their_addresses(name: str, end: str, more: str, world: Home) -> None:
+    """SQLite writes the columns of the key first, in whatever order the table names them; rows are older than a column."""
     table, *changes = _OTHER_KEYS[name]
     before = stored(world)
-    made_anew(world, table, *changes, end=" WITHOUT ROWID")
+    made_anew(world, table, *changes, end=end)
+    if more:
+        world.raw(f"ALTER TABLE {table} ADD COLUMN {more}")
     world = world.restart()
     done = repair.repair(world.deps(None))
 
     assert "keys or checks" in done.diagnosis.damaged[0]
     assert stored(world) == before
     assert repair.repair(world.deps(None)).diagnosis.well
+
+
+@pytest.mark.parametrize("end", ["", " WITHOUT ROWID"], ids=["", "in its key"])
+def test_messages_that_came_without_an_address_get_one_behind_all_others(end: str, tmp_path: Path) -> None:
+    """SQLite numbers them otherwise in a table with another key: that number is the address of an older one."""
+    world = Home(tmp_path)
+    world.say("one", "two")
+    world.raw("UPDATE messages SET store_id = 4 - store_id")
+    world.raw("UPDATE messages SET store_id = 4 WHERE store_id = 3")
+    table, *changes = _OTHER_KEYS["messages by their place"]
+    made_anew(world, table, *changes, end=end)
+    world = world.restart()
+    world.say("one", "two", "three", "four")
+    repair.repair(world.deps(None))
+
+    assert [row[:2] for row in stored(world)] == [(2, 2), (4, 1), (5, 3), (6, 4)]
+
+
+def test_a_message_keeps_its_address_whatever_column_is_the_number_of_its_row(tmp_path: Path) -> None:
+    """The row says nothing in that column: SQLite keeps it as the number."""
+    world = Home(tmp_path)
+    world.say("one", "two")
+    world.raw("UPDATE messages SET store_id = store_id + 7")
+    before = stored(world)
+    made_anew(
+        world,
+        "messages",
+        ("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER UNIQUE"),
+        ("seq INTEGER NOT NULL", "seq INTEGER PRIMARY KEY"),
+    )
+    world = world.restart()
+    repair.repair(world.deps(None))
+
+    assert stored(world) == before
 
 
 _REFUSING = {
@@ -546,6 +587,15 @@ _REFUSING = {
         ("UNIQUE(conversation_id, seq) )", "UNIQUE(conversation_id, seq)) STRICT"),
     ),
     "a list of their own": ("messages", ("UNIQUE(conversation_id, seq)", "UNIQUE(conversation_id, seq), UNIQUE(seq)")),
+    "one that is there is kept, and the new one dropped": (
+        "messages",
+        ("UNIQUE(conversation_id, seq)", "UNIQUE(conversation_id, seq) ON CONFLICT IGNORE"),
+    ),
+    "one that is there gives way": (
+        "messages",
+        ("store_id INTEGER PRIMARY KEY", "store_id INTEGER PRIMARY KEY ON CONFLICT REPLACE"),
+    ),
+    "summaries of another kind": ("nodes", ("'verbatim', 'provisional'", "'verbatim', 'theirs'")),
 }
 
 
@@ -584,14 +634,32 @@ def test_a_table_that_takes_other_rows_than_ours_is_named_and_made_as_it_was(nam
     assert stored(world) == before
 
 
-def test_a_column_of_another_program_is_no_damage_whatever_it_is_called(world: Home) -> None:
-    """Backups of such a file are good."""
-    world.raw("ALTER TABLE messages ADD COLUMN checked INTEGER")
-    world.raw("ALTER TABLE sessions ADD COLUMN unique_id TEXT")
+_COLUMN = "ALTER TABLE messages ADD COLUMN"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        (f"{_COLUMN} checked INTEGER",),
+        (f"{_COLUMN} unique_id TEXT", "CREATE UNIQUE INDEX theirs ON messages(unique_id)"),
+        (f"{_COLUMN} note TEXT COLLATE NOCASE",),
+        (f"{_COLUMN} owner INTEGER REFERENCES conversations(conversation_id)",),
+        (f"{_COLUMN} rank INTEGER CHECK(rank > 0 /* CHECK( */)",),
+        (f"{_COLUMN} lang TEXT NOT NULL DEFAULT 'CHECK(,'",),
+        (f'{_COLUMN} "order, CHECK (" TEXT COLLATE RTRIM',),
+        (f"{_COLUMN} shown TEXT AS (role || '!')",),
+    ],
+    ids=["plain", "unique", "in an order", "a reference", "checked", "needed", "a name of many words", "computed"],
+)
+def test_a_column_of_another_program_is_no_damage_whatever_it_takes(statements: tuple[str, ...], world: Home) -> None:
+    """Our rows have nothing in it. Backups of such a file are good."""
+    for each in statements:
+        world.raw(each)
+    world = world.restart()
     made = backup.back_up(world.deps())
 
     assert repair.diagnose(world.deps()).well
-    assert doctor(world.deps())["overall"] == "healthy"
+    assert doctor(world.deps(), deep=True)["overall"] == "healthy"
     assert files.faults(made.path) == ()
 
 
