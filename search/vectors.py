@@ -40,9 +40,9 @@ COMPARED: Final = 200_000
 TOPIC: Final = "vectors of messages"
 
 _TABLE: Final = "vectors"
-_SCHEMA: Final = "CREATE TABLE IF NOT EXISTS vectors(store_id INTEGER PRIMARY KEY, vector BLOB NOT NULL)"
-#: Ours, not another program's table of that name.
-_THERE: Final = "SELECT 1 FROM pragma_table_info('vectors') WHERE name = 'store_id'"
+_SCHEMA: Final = "CREATE TABLE vectors(store_id INTEGER PRIMARY KEY, vector BLOB NOT NULL)"
+#: Ours, not another program's table or view of that name.
+_THERE: Final = f"SELECT 1 FROM sqlite_master WHERE name = 'vectors' AND sql = '{_SCHEMA}'"
 _MADE_BY: Final = f"SELECT value FROM meta WHERE key = 'vectors' AND EXISTS ({_THERE})"
 _FOUND: Final = f"m.flags & {int(Flag.FILTERED)} = 0"
 _SOUND: Final = "typeof(v.vector) = 'blob'"
@@ -117,7 +117,8 @@ def mend(db: Database, *, wanted: bool) -> None:
             forget(db, [row[0] for row in rows])
     if not wanted:
         with db.transaction():
-            db.execute("DROP TABLE IF EXISTS vectors")
+            if db.fetch(_THERE):
+                db.execute("DROP TABLE vectors")
             Meta(db).forget(_TABLE)
 
 

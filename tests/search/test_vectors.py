@@ -471,6 +471,32 @@ def test_vectors_of_no_use_are_told_and_removed_by_a_repair(tmp_path: Path) -> N
     assert content.search_index(archive.deps(), False).status == "pass"
 
 
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "CREATE TABLE vectors(word TEXT)",
+        "CREATE TABLE vectors(store_id INTEGER PRIMARY KEY, embedding BLOB)",
+        "CREATE VIEW vectors AS SELECT store_id, digest AS vector FROM messages",
+    ],
+    ids=["other columns", "by our addresses", "a view"],
+)
+@pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "off"])
+def test_what_another_program_calls_vectors_stays(theirs: str, wanted: bool, tmp_path: Path) -> None:
+    """No repair removes it, and no process that makes vectors: that says in status why it cannot."""
+    archive = diary(tmp_path, TEA, TENNIS, semantic=wanted)
+    with archive.db.transaction():
+        archive.db.execute(theirs)
+        archive.db.execute("INSERT INTO message_index(message_index) VALUES ('delete-all')")
+    if wanted:
+        made(archive)
+    done = repair.repair(archive.deps())
+
+    assert (done.indexed, done.diagnosis.vectors) == (True, ())
+    assert archive.db.query("SELECT sql FROM sqlite_master WHERE name = 'vectors'") == [(theirs,)]
+    assert archive.index.search(query.parse("kettle"), scope=Scope(), limit=10).hits[0].store_id == 1
+    assert [each.topic for each in archive.runtime.health.problems()] == [vectors.TOPIC] * wanted
+
+
 def test_vectors_of_no_message_are_told_and_removed_by_a_repair(tmp_path: Path) -> None:
     """The others stay."""
     archive = made(diary(tmp_path, TEA, TENNIS))
