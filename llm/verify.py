@@ -30,10 +30,13 @@ _BAD_ENDS: Final = frozenset(
     {"length", "max_tokens", "model_length", "content_filter", "safety", "recitation", "refusal", "error", "tool_calls",
      "function_call", "tool_use", "pause_turn", "incomplete", "malformed_function_call"}
 )  # fmt: skip
-_HINT = lazy(
-    r"(?:^|(?<=[.!?。！？]))[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?(.*?)[\s*_\"”]*$",
-    re.IGNORECASE,
+_BEFORE_HINT: Final = r"[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?"
+_HINT = lazy(rf"{_BEFORE_HINT}(.*?)[\s*_\"”]*$", re.IGNORECASE)
+#: Behind the last sentence of a line; what another sentence follows is none.
+_LAST_HINT = lazy(
+    rf"(?<=[.!?。！？]){_BEFORE_HINT}((?:(?![.!?][*_\"”]*\s+\S|[。！？]\S).)*?)[\s*_\"”]*$", re.IGNORECASE
 )
+_LONGEST_HINT: Final = 2000
 
 _PREFACE = lazy(
     r"(?:sure|certainly|of course|okay|ok|here(?:'s| is| are)|below is|the following is)\b[^\n]{0,120}[:：]\s*\n+",
@@ -150,7 +153,8 @@ def tidy(text: str) -> tuple[str, str]:
     hints: list[str] = []
     kept: list[str] = []
     for line in lines:
-        match = _HINT.search(line) if len(line) < 2000 else None
+        match = _HINT.match(line) if len(line) < _LONGEST_HINT else None
+        match = match or _LAST_HINT.search(line, max(0, len(line) - _LONGEST_HINT))
         if match:
             hints.append("" if _says_nothing(match[1]) else match[1].strip())
         if match is None or match.start():
@@ -189,7 +193,8 @@ def _is_loop(text: str) -> bool:
         if len(raw) >= 240 and ratio > (4.5 if len(raw) < 1500 else 8):
             return True
     lines = [line.strip() for line in text.splitlines() if len(line.strip()) > 12]
-    return (len(lines) >= 8 and len(set(lines)) <= len(lines) // 2) or _turns_in_circles(text[:20_000])
+    # What is told twice is kept once (``_said_once``).
+    return (len(lines) >= 8 and 2 * len(set(lines)) < len(lines)) or _turns_in_circles(text[:20_000])
 
 
 def _turns_in_circles(text: str) -> bool:

@@ -77,6 +77,19 @@ def test_what_a_model_tells_twice_is_kept_once():
     assert verdict.text == f"{GOOD}\n\nOpen: the tests.\n\nOpen: the tests."
 
 
+def test_a_list_that_is_told_twice_is_kept_once():
+    """However many lines it has; told three times it is a model that does not end."""
+    told = """- The user asked for a fix of src/importer/run.py (ABC-4711).
+- The user demanded that backups are never deleted.
+- The assistant found that batch_size was 5000, which made row 90817 fail.
+- The assistant set batch_size to 250 in config/import.yaml."""
+
+    twice = judged(f"{told}\n\n{told}")
+
+    assert (twice.reasons, twice.text) == ((), told)
+    assert judged("\n\n".join([told] * 3)).reasons == ("it repeats itself",)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -120,11 +133,32 @@ def test_a_hint_behind_the_last_sentence_is_one():
     assert tidy("One. The record. Expand for details about: the logs") == ("One. The record.", "the logs")
 
 
-def test_words_of_the_record_are_no_hint():
-    """A conversation may be about hints."""
-    said = "The assistant made each record end with expand for details about: and a list."
-
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The assistant made each record end with expand for details about: and a list.",
+        "The logs were read. Expand for details about: the logs. The import failed at row 7.",
+        "日志已读。Expand for details about：日志。导入失败。",
+    ],
+    ids=["quoted", "a sentence follows", "a sentence follows at once"],
+)
+def test_words_of_the_record_are_no_hint(said: str) -> None:
+    """A conversation may be about hints, and a model may write one behind each of its sentences."""
     assert tidy(said) == (said, "")
+
+
+def test_the_last_of_several_hints_in_a_line_is_taken_off() -> None:
+    """What stands between them is the record."""
+    said = "One. Expand for details about: a. Two of app.py. Expand for details about: b of c.py."
+
+    assert tidy(said) == ("One. Expand for details about: a. Two of app.py.", "b of c.py.")
+
+
+def test_a_hint_behind_a_long_paragraph_is_one() -> None:
+    """Small models write no lines."""
+    said = f"{prose(4000)}."
+
+    assert tidy(f"{said} Expand for details about: the logs") == (said, "the logs")
 
 
 # ---------------------------------------------------------------------------------------------------------- refused
