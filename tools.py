@@ -33,7 +33,8 @@ _FRAME_TOKENS = 250
 #: Tools that show the state of the engine itself.
 _TELL_ALL = {"lcm_status", "lcm_doctor"}
 #: Hits of one search: of a JSON answer, and at most of one in lines, which ends with its budget.
-_MOST_HITS, _MOST_LINES = 10, 60
+_MOST_HITS, _LEAST_LINES, _MOST_LINES = 10, 60, 200
+_LINE_TOKENS = 16  # of the shortest hits
 
 
 def tool_access(
@@ -123,11 +124,16 @@ def _search(caller: Access, args: Args) -> grep.Ask:
         since=since,
         until=until,
         sort=args["sort"] or "relevance",
-        limit=args["limit"] or (_MOST_LINES if args["format"] == "text" else _MOST_HITS),
+        limit=args["limit"] or (_most_lines(args) if args["format"] == "text" else _MOST_HITS),
         cursor=args["cursor"],
         as_lines=args["format"] == "text",
         reasons=bool(args.get("reasons")),
     )
+
+
+def _most_lines(args: Args) -> int:
+    budget: int = args["budget_tokens"]
+    return min(_MOST_LINES, max(_LEAST_LINES, budget // _LINE_TOKENS))
 
 
 def _load(caller: Access, args: Args) -> Answer:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from ..errors import BadRequest, StoreError
 from ..records import Flag, Node, Row, Scope, Stored
@@ -28,7 +28,7 @@ from ..search.scope import Filters
 from ..text import blobs, statements, tokens
 from . import beside, lines
 from .access import Access, Chosen
-from .paging import Answer, Room, iso, lost_files, node_frame, spoken, time_said
+from .paging import Answer, Line, Room, iso, lost_files, node_frame, spoken, time_said
 from .second_look import LITTLE, Read, second_look
 
 _REGEX_SIGNS = re.compile(r"\\[dwsbDWSB.()\[\]]|\.\*|\.\+|\[[^\]]+\]|\(\?|\^\w|\w\$$|\w\|\w")
@@ -58,7 +58,10 @@ _WHAT_THEY_SAID = re.compile(
     re.IGNORECASE,
 )
 _SUMMARIES = 2  # in it, beside messages
-_CLOSING = "." * 160  # what its last lines cost
+_CLOSING = "." * 100  # what its last line costs
+_MOST_SIZED = 60  # hits whose stretches are planned; of further ones, where there is room, a sentence is shown
+_LEAST_STRETCH = 20  # of the one hit that an answer shows in any case
+_BESIDE = ("closed_by", "called_by", "failed", "subagents", "notes")
 _UNRANKED = "more messages match than are ranked: time_from, time_to or role narrow it; mode=regex pages through all"
 _REMEMBERED = 2000  # rows that one search keeps decoded
 _BATCH = 50  # rows decoded between two looks at the clock
@@ -127,6 +130,17 @@ def _cursor(text: str | None) -> _Cursor | None:
     return _Cursor(*map(int, found.groups(default="0")))
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the results of one search are told with; ``told``: texts that are shown already, by the first that says them."""
+
+    rows: Mapping[int, Row]
+    nodes: Mapping[int, Node]
+    summaries: Mapping[int, str]
+    newer: Mapping[int, int]
+    told: dict[str, int] = field(default_factory=dict)
+
+
 class Search:
     """One search of one caller."""
 
@@ -146,6 +160,7 @@ class Search:
         self._stems = self._query.stems
         self._meaning = True  # the encoder is asked
         self._closing_chars = _CLOSING_CHARS
+        self._one_day = False  # all hits are of one day, which is told once
 
     # -- finding ------------------------------------------------------------------------------------
     def texts(self, store_ids: Sequence[int]) -> Mapping[int, str]:
@@ -336,9 +351,10 @@ class Search:
         out = self._head(hits, nodes, wanted, omitted)
         if hits.covered < LITTLE and cursor is None and ask.sort == "relevance" and len(self._stems) > 1:
             out["second_look"] = self._second_look(hits)
-        room.use_up(lines.search(out) + _CLOSING if ask.as_lines else out)
+        room.use_up(Line(lines.head(out) + _CLOSING) if ask.as_lines else out)
         at = replace(at, by_meaning=int(hits.by_meaning))
         self._fill(out, hits.hits[at.messages :], nodes.hits, most, at, room)
+        self._count_rest(out, hits.hits)
         if hits.reached > 1:
             out["searched_from"] = f"msg_{hits.reached}"
             if not out["has_more"]:
@@ -348,6 +364,11 @@ class Search:
         if not out["results"]:
             out.update(self._nothing(hits))
         return out
+
+    def _count_rest(self, out: Answer, hits: Sequence[Hit]) -> None:
+        """How many more there are behind the cursor."""
+        if (end := _cursor(out.get("next_cursor"))) is not None:
+            out["more_results"] = out["total_results"] - end.nodes - _matching(hits[: end.messages])
 
     def _second_look(self, hits: Hits) -> Answer:
         """Words of the question that no good hit says, and what to try next."""
@@ -427,58 +448,89 @@ class Search:
         queue = queue[: self._ask.limit]
         shown_hits: list[Hit] = []
         shown_nodes = 0
-        rows = self._decoded([hit.store_id for hit in queue if isinstance(hit, Hit)])
-        sizes = (
-            self._stretches(queue, rows, room) if self._ask.as_lines else _sizes(queue, rows, room, self._first_chars())
-        )
-        summaries = self._caller.covering(rows)
-        found_nodes = {
-            n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())
-        }
-        ends = self._caller.store.closings([row.head for row in rows.values() if row.head.role == "user"])
-        closing = {row.store_id: row for row in self._caller.rows([*ends.values()])} if ends else {}
-        self._closed = {asked: closing[end] for asked, end in ends.items() if end in closing}
-        told: dict[str, int] = {}
-        for place, hit in enumerate(queue):
-            item = self._item(hit, rows, found_nodes, sizes[place], summaries, told)
+        read = self._read(queue)
+        for hit, planned in zip(queue, self._planned(queue, read.rows, room), strict=True):
+            item = self._fitting(hit, planned, read, out["results"], room)
             if item is None:
                 continue
-            shown = lines.hit(item) if self._ask.as_lines else item
+            shown = self._shown(item, out["results"])
             if out["results"] and not room.holds(shown):
                 break
             room.use_up(shown)
             out["results"].append(item)
             shown_hits += [hit] if isinstance(hit, Hit) else []
             shown_nodes += isinstance(hit, NodeHit)
-        more = len(shown_hits) < len(hits) or shown_nodes < len(nodes)
-        out["has_more"] = more
-        if more:
+        out["has_more"] = len(shown_hits) < len(hits) or shown_nodes < len(nodes)
+        if out["has_more"]:
             following = replace(at, messages=at.messages + len(shown_hits), nodes=at.nodes + shown_nodes)
             out["next_cursor"] = str(following)
-        if neighbours := sum(hit.rung == "near" for hit in shown_hits):
+        if neighbours := len(shown_hits) - _matching(shown_hits):
             out["neighbours"] = neighbours  # shown beside the matches, not counted in the total
         if any("chars" in item for item in out["results"]):
             out["read_on"] = "lcm_expand(store_id=..., content_offset=...) from a snippet on"
-        newer = self._caller.scopes.successors([hit.store_id for hit in shown_hits])
-        for item in out["results"]:
-            if item.get("store_id") in newer:
-                item["superseded_by"] = f"msg_{newer[item['store_id']]}"
-        self._regions(out, [rows[hit.store_id] for hit in shown_hits if hit.rung != "near"])
+        regions = _regions([read.rows[hit.store_id] for hit in shown_hits if hit.rung != "near"])
+        if regions and (not self._ask.as_lines or room.holds(Line(lines.regions(regions)))):
+            out["regions"] = regions
 
-    def _item(
-        self, hit: Hit | NodeHit, rows: Mapping[int, Row], nodes: Mapping[int, Node], size: int,
-        summaries: Mapping[int, str], told: dict[str, int],
-    ) -> Answer | None:  # fmt: skip
+    def _read(self, queue: Sequence[Hit | NodeHit]) -> _Read:
+        """All that the results of a search are told with."""
+        rows = self._decoded([hit.store_id for hit in queue if isinstance(hit, Hit)])
+        nodes = {
+            n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())
+        }
+        ends = self._caller.store.closings([row.head for row in rows.values() if row.head.role == "user"])
+        closing = {row.store_id: row for row in self._caller.rows([*ends.values()])} if ends else {}
+        self._closed = {asked: closing[end] for asked, end in ends.items() if end in closing}
+        days = {(iso(time_said(row.head)) or "")[:10] for row in rows.values()}
+        self._one_day = len(days) == 1
+        return _Read(rows, nodes, self._caller.covering(rows), self._caller.scopes.successors([*rows]))
+
+    def _planned(self, queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room) -> list[int]:
+        """Snippet lengths."""
+        if not self._ask.as_lines:
+            return _sizes(queue, rows, room, self._first_chars())
+        planned = self._stretches(queue[:_MOST_SIZED], rows, room)
+        return planned + [_STRETCH] * (len(queue) - len(planned))
+
+    def _fitting(
+        self, hit: Hit | NodeHit, planned: int, read: _Read, before: Sequence[Answer], room: Room
+    ) -> Answer | None:
+        """A result, of an answer in lines the longest stretch that fits. The first one has to."""
+        if not self._ask.as_lines:
+            return self._item(hit, read, planned)
+        item = None
+        for size in _smaller(planned, first=not before):
+            item = self._item(hit, read, size)
+            if item is None or room.holds(self._shown(item, before)):
+                return item
+        if item is not None and not before:
+            return {name: value for name, value in item.items() if name not in _BESIDE}
+        return item
+
+    def _shown(self, item: Answer, before: Sequence[Answer]) -> Any:
+        """A result as its room is measured: with the lines that name its day and conversation, where it is the first of them."""
+        if not self._ask.as_lines:
+            return item
+        known = any(each.get("conversation_id") == item.get("conversation_id") for each in before)
+        named = [] if known else lines.elsewhere([item])
+        if self._ask.sort == "time":
+            told = lines.timeline([*before[-1:], item])[len(lines.timeline(before[-1:])) :]
+            return Line("\n".join([*told, *named]))
+        return Line("\n".join([lines.hit(item, day=not self._one_day), *named]))
+
+    def _item(self, hit: Hit | NodeHit, read: _Read, size: int) -> Answer | None:
         """A result as it is answered; None where it cannot be read."""
         if isinstance(hit, NodeHit):
-            return self._summary(hit, nodes[hit.node_id], size) if hit.node_id in nodes else None
-        row = rows.get(hit.store_id)
+            return self._summary(hit, read.nodes[hit.node_id], size) if hit.node_id in read.nodes else None
+        row = read.rows.get(hit.store_id)
         if row is None:
             return None
         if not size:
             return {"type": "alike", "address": f"msg_{row.store_id}", "tool_name": _tool(row)}
-        item = self._message(hit, row, size, summaries)
-        self._relate(item, row, told)
+        item = self._message(hit, row, size, read.summaries)
+        if row.store_id in read.newer:
+            item["superseded_by"] = f"msg_{read.newer[row.store_id]}"
+        self._relate(item, row, read.told)
         return item
 
     def _stretches(self, queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room) -> list[int]:
@@ -596,26 +648,6 @@ class Search:
             "match": hit.rung, **{name: facts[name] for name in kept}, "snippet": _marked(node.text, start, stop),
         }  # fmt: skip
 
-    def _regions(self, out: Answer, rows: Sequence[Row]) -> None:
-        """Regions where many hits lie together: one call reads the stretch."""
-        regions: list[list[Row]] = []
-        for row in sorted(rows, key=lambda r: (r.head.conversation_id, r.head.seq)):
-            last = regions[-1][-1].head if regions else None
-            near = last is not None and last.conversation_id == row.head.conversation_id
-            if last is not None and near and row.head.seq - last.seq <= _REGION_GAP:
-                regions[-1].append(row)
-            else:
-                regions.append([row])
-        large = sorted((r for r in regions if len(r) >= _REGION_HITS), key=len, reverse=True)[:5]
-        if large:
-            out["regions"] = [
-                {
-                    "hits": len(r),
-                    "read": {"tool": "lcm_expand", "store_id": f"msg_{r[0].store_id}..msg_{r[-1].store_id}"},
-                }
-                for r in large
-            ]
-
     def _nothing(self, hits: Hits) -> Answer:
         """Text of an empty answer."""
         out: Answer = {}
@@ -639,6 +671,35 @@ def searchable(row: Row) -> str:
     """The text of a row that the index holds."""
     entry = stored_index_row(row)
     return documents.searchable(entry.text, entry.extra)
+
+
+def _matching(hits: Sequence[Hit]) -> int:
+    return sum(hit.rung != "near" for hit in hits)
+
+
+def _smaller(size: int, *, first: bool) -> Iterator[int]:
+    """Stretches of a hit to try, the planned one first: a sentence of it is better than none."""
+    yield size
+    while size > (_LEAST_STRETCH if first else _STRETCH):
+        size = max(size // 2, _LEAST_STRETCH if first else _STRETCH)
+        yield size
+
+
+def _regions(rows: Sequence[Row]) -> list[Answer]:
+    """Regions where many hits lie together: one call reads the stretch."""
+    regions: list[list[Row]] = []
+    for row in sorted(rows, key=lambda r: (r.head.conversation_id, r.head.seq)):
+        last = regions[-1][-1].head if regions else None
+        near = last is not None and last.conversation_id == row.head.conversation_id
+        if last is not None and near and row.head.seq - last.seq <= _REGION_GAP:
+            regions[-1].append(row)
+        else:
+            regions.append([row])
+    large = sorted((r for r in regions if len(r) >= _REGION_HITS), key=len, reverse=True)[:5]
+    return [
+        {"hits": len(r), "read": {"tool": "lcm_expand", "store_id": f"msg_{r[0].store_id}..msg_{r[-1].store_id}"}}
+        for r in large
+    ]
 
 
 def _overlaps(node: Node, since: float | None, until: float | None) -> bool:

@@ -140,12 +140,38 @@ def one_day(items: Iterable[Mapping[str, Any]]) -> str:
 
 
 def search(answer: Answer) -> str:
-    """The answer of ``lcm_grep``."""
+    """The answer of ``lcm_grep``. Without results it is no text: as the answer of a call that failed, programs read it, too."""
+    out = _search(answer)
+    return "\n".join(out) if answer["results"] else dumps({"results": [], "said": [_said(each) for each in out]})
+
+
+def head(answer: Answer) -> str:
+    """What an answer says beside its results."""
+    return "\n".join(_search({**answer, "results": []}))
+
+
+def _said(line: str) -> str:
+    return line.removeprefix("lcm: ")
+
+
+def elsewhere(results: Iterable[Mapping[str, Any]]) -> list[str]:
+    """How the conversations of results that are not of the caller's own are named elsewhere."""
+    sessions = {item["conversation_id"]: item["session_id"] for item in results if item.get("elsewhere")}
+    return [f"lcm: conversation {number} is session_id {dumps(name)}" for number, name in sessions.items()]
+
+
+def regions(found: Sequence[Mapping[str, Any]]) -> str:
+    """Where many hits lie together."""
+    counted = "1 stretch holds" if len(found) == 1 else f"{len(found)} stretches hold"
+    return f"lcm: {counted} many hits; the largest: {call(found[0]['read'])}"
+
+
+def _search(answer: Answer) -> list[str]:
     results = [item for item in answer["results"] if item["type"] != "alike"]
     day = one_day(results)
     out = [_found(answer, day)]
     out += [f"lcm: {note}" for note in answer.get("notes", ())]
-    out += _timeline(results) if answer.get("sort") == "time" else [hit(item, day=not day) for item in results]
+    out += timeline(results) if answer.get("sort") == "time" else [hit(item, day=not day) for item in results]
     alike: dict[str, list[str]] = {}
     for item in answer["results"]:
         if item["type"] == "alike":
@@ -153,8 +179,7 @@ def search(answer: Answer) -> str:
     out += [
         f"lcm: found too, of the same form, by {one_line(quoted(n))}: {', '.join(found)}" for n, found in alike.items()
     ]
-    sessions = {item["conversation_id"]: item["session_id"] for item in results if item.get("elsewhere")}
-    out += [f"lcm: conversation {number} is session_id {dumps(name)}" for number, name in sessions.items()]
+    out += elsewhere(results)
     if look := answer.get("second_look"):
         missing = (
             f"of the question, no good hit says {quoted(', '.join(look['missing']))}; it may not be in this archive."
@@ -162,23 +187,34 @@ def search(answer: Answer) -> str:
         out.append(f"lcm: {missing} Next: {'; '.join(map(call, look['next']))}")
     if answer.get("unreadable"):
         out.append(f"lcm: damaged, so not searched: {', '.join(answer['unreadable'])}; lcm_doctor says more")
-    if regions := answer.get("regions"):
-        out.append(f"lcm: {len(regions)} stretches hold many hits; the largest: {call(regions[0]['read'])}")
+    if found := answer.get("regions"):
+        out.append(regions(found))
     whole = "lcm_expand(store_id=...) gives a whole message" if any("chars" in item for item in results) else ""
-    part = f"searched from {answer['searched_from']} on; more and older" if "searched_from" in answer else "more"
-    more = f'{part} hits: the same call with cursor="{answer["next_cursor"]}"' if answer.get("next_cursor") else ""
+    more = (
+        f'{_more(answer)} hits: the same call with cursor="{answer["next_cursor"]}"'
+        if answer.get("next_cursor")
+        else ""
+    )
     out += [f"lcm: {'; '.join(filter(None, (more, whole)))}"] if more or whole else []
-    if not answer["results"]:  # no lines: as the answer of a call that failed, this is read by programs, too
-        return dumps({"results": [], "said": [each.removeprefix("lcm: ") for each in out]})
-    return "\n".join(out)
+    return out
 
 
-def _timeline(results: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Results in the order of time, with a line for each day."""
+def _more(answer: Answer) -> str:
+    """How many more there are, as far as that is known."""
+    if "searched_from" in answer:
+        return f"searched from {answer['searched_from']} on; more and older"
+    least = "at least " if answer.get("total_is_lower_bound") else ""
+    return f"{least}{left} more" if (left := answer.get("more_results", 0)) > 0 else "more"
+
+
+def timeline(results: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Results in the order of time, with a line for each day, and one where those begin that match less."""
     out: list[str] = []
     day = ""
     for item in results:
         if item["type"] == "message" and (item["time"] or "")[:10] != day:
+            if (item["time"] or "")[:10] < day:
+                out.append("lcm: of the next best matches, again oldest first:")
             day = (item["time"] or "")[:10]
             out.append(f"lcm: {day} UTC")
         out.append(hit(item, day=False))
@@ -196,7 +232,7 @@ def _found(answer: Answer, day: str) -> str:
             f"lcm: nothing found: this is not in this archive, as far as {answer['searched_messages']:,} messages of "
             f"{_sessions(answer['searched_sessions'])} were searched ({answer['searched']}).{nearest} Try: {answer['try']}."
         )
-    first = "oldest" if answer.get("sort") == "time" else "best"
+    first = "best" if answer.get("sort") != "time" else "of the best the oldest" if least else "oldest"
     when = f"; {day} UTC" if day else "; times UTC"
     how = f" by {'/'.join(answer['matched_by'])}" if answer.get("matched_by") else ""
     return f"{_QUOTED} {least}{answer['total_results']} found{how} in {answer['searched']}; {first} first{when}"

@@ -92,6 +92,16 @@ def time_said(head: Stored) -> float:
     return head.said_at if head.said_at is not None else head.stored_at
 
 
+class Line(str):
+    """A line, or several, of an answer in lines; any other value is part of an answer as JSON."""
+
+    __slots__ = ()
+
+
+def _written(value: Any) -> str:
+    return f"{value}\n" if isinstance(value, Line) else dumps(value)
+
+
 @dataclass(slots=True)
 class Room:
     """Room that is left in one answer."""
@@ -106,12 +116,12 @@ class Room:
 
     def holds(self, value: Any) -> bool:
         """Does this value still fit?"""
-        text = dumps(value)
+        text = _written(value)
         return len(text) <= self.chars and tokens.count(text) <= self.tokens
 
     def use_up(self, value: Any) -> None:
         """Use up what this value costs."""
-        text = dumps(value)
+        text = _written(value)
         self.tokens -= tokens.count(text)
         self.chars -= len(text)
 

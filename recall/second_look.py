@@ -42,14 +42,14 @@ def second_look(
         first, last = (
             datetime.fromtimestamp(at, UTC) + timedelta(days=n) for n, at in ((0, min(times)), (1, max(times)))
         )
-        calls.append(
-            {"tool": "lcm_grep", "query": asked, "time_from": f"{first:%Y-%m-%d}", "time_to": f"{last:%Y-%m-%d}"}
-        )
+        days = {"time_from": f"{first:%Y-%m-%d}T00:00Z", "time_to": f"{last:%Y-%m-%d}T00:00Z"}
+        calls.append({"tool": "lcm_grep", "query": asked, **days})
     if not wide:
         calls.append({"tool": "lcm_grep", "query": asked, "session_scope": "all"})
     elif best:
         calls.append({"tool": "lcm_expand", "store_id": best[0].address})
-    return {"missing": list(missing[:_MOST_MISSING]), "next": calls}
+    whole = [word for word in missing if not any(word != other and word in other.split() for other in missing)]
+    return {"missing": whole[:_MOST_MISSING], "next": calls}
 
 
 def _near(best: Sequence[Read], stems: frozenset[str]) -> list[str]:

@@ -426,11 +426,13 @@ class MessageIndex:
         """The hits of one question in order."""
         pool, query, plan, where = found
         self._rank(found, terms)
-        hits = self._located(ORDERS[terms.sort](pool)[: terms.limit], plan, terms.texts, pool)
+        ordered = ORDERS[terms.sort](pool)
+        total = len(ordered) if terms.sort == "recency" else pool.matching  # which leaves weak matches out
+        hits = self._located(ordered[: terms.limit], plan, terms.texts, pool)
         nearest = () if pool.found else self._fts.nearest(query, where)
         notes = tuple(dict.fromkeys(pool.notes))
         seen = (pool.reached, pool.covered, pool.missing, pool.by_meaning)
-        return Hits(hits, tuple(pool.rungs), pool.matching, pool.cut, notes, nearest, *seen)
+        return Hits(hits, tuple(pool.rungs), total, pool.cut, notes, nearest, *seen)
 
     def _where(self, scope: Scope, filters: Filters, excluded: Sequence[Atom] = ()) -> Where:
         """The rows of a scope and filters, and where among all addresses they are."""

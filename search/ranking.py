@@ -368,7 +368,7 @@ SPREAD_FROM = 90  # best messages whose neighbours are looked at
 TRIVIAL_CHARS = 8  # "ok" is not worth showing for its neighbours' sake
 AT_WORK_CHARS = 500  # replies of an assistant that works are longer on average, those of a friend shorter
 ALONE = 4  # times as many messages of the user as replies worth reading: notes to oneself
-TIMELINE = 40  # matches in it
+TIMELINE = 40  # matches in it, where fewer say all of the words
 COVERING = 5  # hits that are asked how much of the question they say
 REPLIES = 2  # hits whose reply is shown behind them
 LOCAL = 10  # messages on both sides that are the same stretch of talk
@@ -768,9 +768,13 @@ def by_both(pool: Pool) -> list[Found]:
 
 
 def by_time(pool: Pool) -> list[Found]:
-    """A timeline of the best matches, oldest first; behind it one of the next best."""
+    """A timeline of the best matches, oldest first; behind it one of the next best. All that says every word is in the first."""
     best = [hit for hit in by_relevance(pool) if hit.rung != "near"]
-    timelines = (best[at : at + TIMELINE] for at in range(0, len(best), TIMELINE))
+    strict = [hit for hit in best if hit.rung != "any"]
+    first = max(TIMELINE, len(strict))
+    if first > TIMELINE:
+        best = strict + [hit for hit in best if hit.rung == "any"]
+    timelines = [best[:first], *(best[at : at + TIMELINE] for at in range(first, len(best), TIMELINE))]
     return [hit for each in timelines for hit in sorted(each, key=lambda hit: (hit.place.at, hit.place.store_id))]
 
 

@@ -45,6 +45,66 @@ def test_a_search_uses_its_budget_and_no_more(archive: Archive, budget: int) -> 
     assert budget * 0.6 < max(tokens.count(answer), len(answer) / 4) <= budget
 
 
+@pytest.mark.parametrize("budget", [150, 300, 1000])
+@pytest.mark.parametrize("word", ["port", "порт", "端口"])
+def test_a_budget_holds_for_long_messages_in_any_writing(tmp_path: Path, word: str, budget: int) -> None:
+    """The first hit is always shown, as much of it as fits."""
+    told = " and much besides that nobody asked for" * 40
+    archive = Archive(tmp_path, *(user(f"{word} of service {n}{told} {word} is {8000 + n}. {told}") for n in range(30)))
+
+    answer = archive.raw("lcm_grep", query=f"{word} of the service", budget_tokens=budget)
+
+    assert HIT.findall(answer)
+    assert budget * 0.5 < max(tokens.count(answer), len(answer) / 4) <= budget
+
+
+@pytest.mark.parametrize("sort", ["relevance", "time"])
+def test_a_budget_holds_for_hits_of_many_conversations_and_days(tmp_path: Path, sort: str) -> None:
+    """Each brings lines that name its day and its session."""
+    archive = Archive(tmp_path)
+    for n in range(70):
+        archive.open(f"20260101_000000_{n:06}")
+        archive.say(user(f"the port of thing {n} is {9000 + n}"), to=f"20260101_000000_{n:06}", at=NOW + n * 86_400)
+
+    answer = archive.raw("lcm_grep", query="port of a thing", session_scope="all", sort=sort)
+
+    assert 1800 < max(tokens.count(answer), len(answer) / 4) <= 2000
+
+
+def test_short_hits_are_as_many_as_the_budget_holds(tmp_path: Path) -> None:
+    """No fixed number of hits ends an answer."""
+    archive = Archive(tmp_path, *(user(f"port {n}") for n in range(110)))
+
+    assert len(HIT.findall(archive.raw("lcm_grep", query="port"))) == 110
+
+
+@pytest.mark.parametrize("budget", [300, 700])
+def test_an_answer_says_how_many_hits_are_left(archive: Archive, budget: int) -> None:
+    """On every page."""
+    shown, more = 0, ""
+    for _ in range(30):
+        cursor = {"cursor": more} if more else {}
+        answer = archive.raw("lcm_grep", query="port", budget_tokens=budget, scope="messages", **cursor)
+        shown += len(HIT.findall(answer))
+        found = re.search(r'(\d+) more hits: the same call with cursor="([\d.]+)"', answer)
+        if found is None:
+            break
+        assert shown + int(found[1]) == 82
+        more = found[2]
+
+    assert shown == 82
+
+
+def test_of_what_a_search_leaves_out_none_is_counted(tmp_path: Path) -> None:
+    """The newest of a question are those that say more than half as much of it as the best."""
+    said = (user(f"service {n} and its port") for n in range(40))
+    archive = Archive(tmp_path, *said, user("the walrus of the zeppelin in Patagonia slept"))
+
+    answer = archive.grep("walrus zeppelin Patagonia service", sort="recency", limit=100)
+
+    assert answer["total_results"] == len(answer["results"])
+
+
 def test_the_call_that_goes_on_brings_the_hits_that_are_left(archive: Archive) -> None:
     """No hit twice, none lost."""
     seen: list[str] = []
@@ -394,6 +454,19 @@ def pasted(archive: Archive, line: str) -> str:
     assert isinstance(call, ast.Call)
     assert isinstance(call.func, ast.Name)
     return archive.raw(call.func.id, **{str(each.arg): ast.literal_eval(each.value) for each in call.keywords})
+
+
+@pytest.mark.parametrize(
+    "question", ["zebra port giraffe", 'the "purple" (big) port of elephants?', "порт жираф service"]
+)
+def test_each_call_that_a_second_look_names_can_be_made_as_it_stands(archive: Archive, question: str) -> None:
+    """A call that fails teaches an agent to stop looking."""
+    answer = archive.raw("lcm_grep", query=question)
+    look = next(line for line in answer.splitlines() if "no good hit says" in line)
+    named = look.split("Next: ")[1].split("; ")
+
+    assert len(named) == 3
+    assert [call for call in named if '"error"' in pasted(archive, call)] == []
 
 
 GOES_ON = re.compile(r"^lcm: cut; it goes on with (.*)$", re.MULTILINE)

@@ -265,6 +265,37 @@ def test_a_timeline_has_a_line_for_each_day(tmp_path: Path) -> None:
     assert "oldest first" in answer
 
 
+def days_of(answer: str) -> list[str]:
+    """The days of a timeline, as it shows them."""
+    return [line[5:15] for line in answer.splitlines() if line.startswith("lcm: 20")]
+
+
+def test_a_timeline_of_all_that_says_the_words_begins_with_the_first(tmp_path: Path) -> None:
+    """However many say them: who asks for the first time must not read a later one."""
+    archive = Archive(tmp_path)
+    for day in range(55):
+        archive.say(user(f"the deployment number {day} failed"), at=at("2025-05-01") + day * 86_400)
+
+    days = days_of(archive.raw("lcm_grep", query="deployment failed", sort="time", budget_tokens=4000))
+
+    assert days[0] == "2025-05-01"
+    assert days == sorted(days)
+    assert len(days) == 55
+
+
+def test_a_timeline_says_where_the_next_best_matches_begin(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    for day in range(50):
+        archive.say(user(f"the deployment number {day} failed"), at=at("2025-05-01") + day * 86_400)
+
+    answer = archive.raw("lcm_grep", query="did a deployment ever fail in Oslo?", sort="time", budget_tokens=4000)
+    first, _, second = answer.partition("lcm: of the next best matches, again oldest first:\n")
+
+    assert days_of(first) == sorted(days_of(first))
+    assert days_of(second) == sorted(days_of(second))
+    assert len(days_of(first)) + len(days_of(second)) == 50
+
+
 @pytest.mark.parametrize(
     ("question", "side", "event"),
     [
