@@ -3,7 +3,7 @@
 A real small language model as the summariser of a real transcript: what is refused and why, time, bill, what is still known.
 
     python benchmarks/weak_model.py --url http://127.0.0.1:8765/v1 [--data FOLDER] [--only REGEX] [--turns N] [--texts N]
-        [--window TOKENS] [--patience SECONDS] [--compactions N] [--minutes N]
+        [--window TOKENS] [--patience SECONDS] [--compactions N] [--minutes N] [--host]
 
 The server is OpenAI-compatible and on this machine. One way to have it, from the package index alone:
 
@@ -19,6 +19,10 @@ One transcript (--data, or LCM_DATA; none are part of this repository) goes thro
 window, once with that model, once without any ("extractive"). Preparation is finished between turns. It ends after so many
 compactions or minutes, at the end of a turn; the second run has the turns of the first.
 Answers end after 1,200 tokens: a model that never ends would write until the call times out.
+
+--host: through the loop of the real host instead, which calls the server itself (hosted.py); nothing ends an answer there but the
+plugin's own limit. Its window is 65,536 tokens, with the threshold that --window would have. What is stored is compared with
+what was said, seen from outside the host.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import hosted
 import kit
 from driving import Agent
 from kit import Chat, InstantModel, Report, home
@@ -143,6 +148,58 @@ def attempts(nodes: Sequence[Any]) -> list[list[Any]]:
     ]
 
 
+def through_host(name: str, turns: Sequence[Sequence[Chat]], args: Any, report: Report) -> Sequence[Any]:
+    """The same two modes through the real host; the bill is the one that ``hermes lcm cost`` shows. Returns the summaries."""
+    rows, kept = [], list[Any]()
+    for mode, settings in (("the small model", {}), ("extractive", {"summary_model": "extractive"})):
+        with tempfile.TemporaryDirectory(prefix="lcm-bench-", dir=args.where) as folder:
+            found = hosted.replay(
+                turns, args.url, Path(folder) / "home", threshold=SHARE * args.window / hosted.WINDOW,
+                patience=args.patience, compactions=1_000_000 if kept else args.compactions,
+                seconds=1e9 if kept else 60 * args.minutes, **settings,
+            )  # fmt: skip
+        turns = turns[: found["turns"]]
+        nodes = [SimpleNamespace(**each) for each in found["nodes"]]
+        every, total, differs = found["exam"]["all"], found["cost"]["total"], found["difference"]
+        rows.append([
+            mode, len(found["compactions"]), len(attempts(nodes)), total["summary_in"], total["summary_out"],
+            total["summary_money"], total["money"], found["cost"]["host_compressor_estimate"], len(nodes),
+            sum(node.quality == "verified" for node in nodes), max(found["compactions"], default=0.0),
+            *(round(every[grade] / max(1, every["n"]), 3) for grade in ("prompt", "look", "lost")),
+            max(found["requests"]), len(differs.lost), len(differs.duplicated), len(differs.foreign), differs.disordered,
+        ])  # fmt: skip
+        kept = kept or nodes
+    columns = ("", "compactions", "calls", "read tokens", "written", "its dollars", "all dollars", "built-in, about", "summaries",
+               "verified", "longest_s", "in the prompt", "one look away", "lost", "largest request", "lost messages", "doubled",
+               "foreign", "out of order")  # fmt: skip
+    report.table(f"{name}, in the real host: {len(turns)} turns, {sum(map(len, turns))} messages", columns, rows)
+    return kept
+
+
+def through_engine(name: str, turns: Sequence[Sequence[Chat]], args: Any, report: Report) -> Sequence[Any]:
+    """Both modes through the engine's hooks, with a count of what the server was asked. Returns the small model's summaries."""
+    where, rows, seen = args.where or Path(tempfile.gettempdir()), [], list[Any]()
+    for mode, model, settings in (
+        ("the small model", Served(args.url), {}),
+        ("extractive", InstantModel(), {"summary_model": "extractive"}),
+    ):
+        most = (1_000_000, 1e9) if seen else (args.compactions, 60 * args.minutes)
+        found = drive(turns, model, where, args.window, args.patience, settings, most)
+        turns = turns[: found["turns"]]
+        every = found["exam"]["all"]
+        verified = sum(node.quality == "verified" for node in found["nodes"])
+        rows.append([
+            mode, found["compactions"], model.calls, model.chars // 4000, model.written // 4000, round(model.seconds),
+            round((model.chars * _READ + model.written * _WRITTEN) / 4e6, 3), len(found["nodes"]), verified,
+            round(found["longest"], 1), *(round(every[grade] / max(1, every["n"]), 3) for grade in ("prompt", "look", "lost")),
+        ])  # fmt: skip
+        seen = seen or found["nodes"]
+    columns = ("", "compactions", "calls", "read_k", "written_k", "model_s", "dollars", "summaries", "verified", "longest_s",
+               "in the prompt", "one look away", "lost")  # fmt: skip
+    report.table(f"{name}: {len(turns)} turns, {sum(map(len, turns))} messages", columns, rows)
+    return seen
+
+
 def refusals(tried: Sequence[Sequence[Any]]) -> collections.Counter[str]:
     """How often attempts ended so; figures in it are left out."""
     reasons = (reason for *_, outcome in tried for reason in outcome.split("; "))
@@ -161,6 +218,7 @@ def main() -> int:
     parser.add_argument("--window", type=int, default=64_000, help="tokens")
     parser.add_argument("--compactions", type=int, default=1_000_000, help="end after so many")
     parser.add_argument("--minutes", type=float, default=1_000_000.0, help="end after so many")
+    parser.add_argument("--host", action="store_true", help="through the loop of the real host")
     parser.add_argument("--patience", type=int, default=600, help="seconds that one call may take")
     args = parser.parse_args()
     if args.data is not None:
@@ -173,27 +231,8 @@ def main() -> int:
         report.note("skipped: no transcripts on this machine (--data FOLDER)")
         return report.finish(args.json)
     turns = turns[: args.turns or None]
-    where, rows, seen = args.where or Path(tempfile.gettempdir()), [], list[Any]()
-    tried: list[list[Any]] = []
-    for mode, model, settings in (
-        ("the small model", Served(args.url), {}),
-        ("extractive", InstantModel(), {"summary_model": "extractive"}),
-    ):
-        most = (1_000_000, 1e9) if seen else (args.compactions, 60 * args.minutes)
-        found = drive(turns, model, where, args.window, args.patience, settings, most)
-        turns = turns[: found["turns"]]
-        every = found["exam"]["all"]
-        verified = sum(node.quality == "verified" for node in found["nodes"])
-        rows.append([
-            mode, found["compactions"], model.calls, model.chars // 4000, model.written // 4000, round(model.seconds),
-            round((model.chars * _READ + model.written * _WRITTEN) / 4e6, 3), len(found["nodes"]), verified,
-            round(found["longest"], 1), *(round(every[grade] / max(1, every["n"]), 3) for grade in ("prompt", "look", "lost")),
-        ])  # fmt: skip
-        if not seen:
-            seen, tried = found["nodes"], attempts(found["nodes"])
-    columns = ("", "compactions", "calls", "read_k", "written_k", "model_s", "dollars", "summaries", "verified", "longest_s",
-               "in the prompt", "one look away", "lost")  # fmt: skip
-    report.table(f"{name}: {len(turns)} turns, {sum(map(len, turns))} messages", columns, rows)
+    seen = (through_host if args.host else through_engine)(name, turns, args, report)
+    tried = attempts(seen)
     report.table("How the calls ended", ("", "times"), [[reason, n] for reason, n in refusals(tried).most_common()])
     report.table(
         "Each attempt", ("summary", "messages", "quality", "how it ended"), [[*told, end[:200]] for *told, end in tried]

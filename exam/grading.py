@@ -75,7 +75,7 @@ def exam(deps: Access) -> dict[str, Any]:
     shown = _raw_ids(assembly, rows)
     record, state, exact = rebuilt(deps, deps.session, assembly) if assembly is not None else ("", "", True)
     page = Page("\n\n".join([record, *(_whole(row) for row in rows if row.store_id in shown)]))
-    graded = [(probe, _grade(deps, page, probe)) for probe in probes(rows)]
+    graded = [(probe, "prompt" if probe.store_id in shown else _grade(deps, page, probe)) for probe in probes(rows)]
     data = {
         "session_id": deps.session.session_id,
         "messages": len(rows),

@@ -82,6 +82,16 @@ def test_what_is_raw_or_in_the_present_state_is_in_the_prompt(world: World) -> N
     assert data["finished_shown_as_open"] == 0
 
 
+def test_a_message_that_the_request_shows_answers_in_its_own_words(world: World) -> None:
+    """A shell writes a file with a sign, and no word of its command says "written"."""
+    live = chat().user("Make the list shorter.")
+    step(live, "a", {"command": "cat > /tmp/shorten.sed << 'EOF'\ns/a/b/\nEOF"}, '{"output": "", "exit_code": 0}')
+    world.take(live.says("Done: the list is shorter."))
+
+    (file,) = [each for each in grading.exam(deps(world))["probes"] if each["kind"] == "files"]
+    assert (file["answer"], file["grade"]) == ("written /tmp/shorten.sed", "prompt")
+
+
 def test_what_the_prompt_does_not_say_is_one_look_away(world: World) -> None:
     """The question typed into lcm_grep brings it."""
     live = talk()

@@ -238,7 +238,7 @@ class Reaper:
 
 @pytest.mark.parametrize(
     ("turns", "kills"),
-    [pytest.param(30, 4, id="30-turns"), pytest.param(300, 20, id="300-turns", marks=pytest.mark.slow)],
+    [pytest.param(20, 3, id="20-turns"), pytest.param(300, 20, id="300-turns", marks=pytest.mark.slow)],
 )
 def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None:
     """SIGKILL in the middle of whatever it does: what the model was shown is on disk, and nothing twice."""

@@ -27,11 +27,12 @@ NEVER_ENDS = sys.version_info[:2] == (3, 12) and importlib.util.find_spec("agent
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
-    """``hermes chat --resume`` nine times, two compactions or more: rows equal distinct messages."""
+    """``hermes chat --resume`` four times, two compactions or more: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=1)
+        early = {"LCM_CONTEXT_THRESHOLD": "0.25"}
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=1, settings=early)
         sessions: list[str] = []
-        for turn in range(9):
+        for turn in range(5):
             shown, session = home.chat_once(model.says(sayings(turn)), resume=sessions[-1] if sessions else None)
             assert f"Done with turn {turn}." in shown
             sessions.append(session)

@@ -175,6 +175,22 @@ class Worker:
             "doubled": [runtime.store.text(store_id) for store_id, times in shown.items() if times > 1],
         }
 
+    def do_session_id(self) -> str:
+        return str(self._agent().session_id)
+
+    def do_prepared(self, seconds: float) -> bool:
+        """Wait until no summary is being prepared any more."""
+        return bool(self._agent().context_compressor.runtime.preparer.idle(seconds))
+
+    def do_summaries(self) -> list[Answer]:
+        """Every stored summary: its address, messages, quality, rung, text and how the attempts at it ended."""
+        batches = self._agent().context_compressor.runtime.dag.node_batches()
+        return [
+            {name: getattr(node, name) for name in ("address", "message_count", "quality", "rung", "text", "checks")}
+            for batch in batches
+            for node in batch
+        ]
+
     def do_wait_reviews(self, timeout: float = 30.0) -> Answer:
         """Wait until no background review is running any more."""
         reviews = [thread for thread in threading.enumerate() if thread.name == "bg-review"]
