@@ -25,6 +25,9 @@ from host.drive import Home, Process, compare
 from host.model_server import ModelServer, Reply, Request
 
 WINDOW = 65_536  # tokens; the host refuses models under 64,000
+#: What a user of a small model sets in config.yaml: the host itself sends no limit, and a model that never ends would write
+#: until the call times out.
+SUMMARISER = {"max_tokens": 1200, "temperature": 0.3, "repeat_penalty": 1.1}
 _TOOLS = '''"""The tools of a recorded conversation: each call is answered with what it was answered with then."""
 
 import json
@@ -93,13 +96,14 @@ def _answers(turns: Sequence[Sequence[Chat]]) -> dict[str, dict[str, list[str]]]
 
 def _home(path: Path, base_url: str, summariser_url: str, turns: Sequence[Sequence[Chat]], **settings: object) -> Home:
     where = {"provider": "custom", "base_url": summariser_url, "model": "served", "api_key": "none", "timeout": 3000}
+    titles = {**where, "base_url": base_url}
     made = Home.make(
         path,
         base_url,
         window=WINDOW,
         config={
             "plugins": {"enabled": ["hermes-lcm", "recorded"]},
-            "auxiliary": {"compression": where, "title_generation": {**where, "base_url": base_url}},
+            "auxiliary": {"compression": {**where, "extra_body": SUMMARISER}, "title_generation": titles},
         },
         settings={f"LCM_{name.upper()}": str(value) for name, value in settings.items()},
     )
