@@ -20,9 +20,9 @@ window, once with that model, once without any ("extractive"). Preparation is fi
 compactions or minutes, at the end of a turn; the second run has the turns of the first.
 Answers end after 1,200 tokens: a model that never ends would write until the call times out.
 
---host: through the loop of the real host instead, which calls the server itself with the same limit in its config.yaml (hosted.py).
-Its window is 65,536 tokens, with the threshold that --window would have. What is stored is compared with
-what was said, seen from outside the host.
+--host: through the loop of the real host instead, which calls the server itself, with the same limit in its config.yaml
+(hosted.py). Its window is 65,536 tokens, with the threshold that --window would have. What is stored is compared with what was
+said, seen from outside the host.
 """
 
 from __future__ import annotations
