@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from . import forms
 
@@ -27,11 +27,14 @@ _MONTH: Final = (
 _DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
 _MONTH_DE: Final = (
-    r"(?P<month>januar|februar|märz|april|mai|juni|juli|august|september|oktober|november|dezember)(?!\w)"
+    r"(?P<month>januar|jänner|februar|feber|märz|maerz|april|mai|juni|juli|august|september|oktober|november|"
+    r"dezember)(?!\w)"
 )
 _MONTHS: Final = {
     **{name: n for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)},
+    "jän": 1,
     "mär": 3,
+    "mae": 3,
     "mai": 5,
     "okt": 10,
     "dez": 12,
@@ -56,14 +59,20 @@ _NAMED_MONTHS: Final = {
     "ru": "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
     "ru ": "январе феврале марте апреле мае июне июле августе сентябре октябре ноябре декабре",
 }
-_WHOLE_MONTHS: Final = {name: n for names in _NAMED_MONTHS.values() for n, name in enumerate(names.split(), 1)}
-_NAMED_WEEKDAYS: Final = (
+_WHOLE_MONTHS: Final = {
+    each: n
+    for names in _NAMED_MONTHS.values()
+    for n, name in enumerate(names.split(), 1)
+    for each in (name, forms.plain(name))
+}
+_ACCENTED_WEEKDAYS: Final = (
     "lundi mardi mercredi jeudi vendredi samedi dimanche",
     "lunes martes miércoles jueves viernes sábado domingo",
     "lunedì martedì mercoledì giovedì venerdì sabato domenica",
     "segunda-feira terça-feira quarta-feira quinta-feira sexta-feira sábado domingo",
     "понедельник вторник среду четверг пятницу субботу воскресенье",
 )
+_NAMED_WEEKDAYS: Final = tuple(dict.fromkeys((*_ACCENTED_WEEKDAYS, *map(forms.plain, _ACCENTED_WEEKDAYS))))
 _FEASTS: Final = {  # month and day on which the days of a feast begin
     (12, 24): "christmas|weihnachten|noël|navidad|natal|natale|рождество|圣诞节?",
     (12, 31): (
@@ -82,7 +91,7 @@ _SEASON: Final = rf"(?P<season>{'|'.join(_SEASONS.values())})(?!\w*[a-zа-я])"
 
 def _month_of(*languages: str) -> str:
     names = {name for language in languages for name in _NAMED_MONTHS[language].split()}
-    return rf"(?P<month>{'|'.join(sorted(names))})(?!\w)"
+    return rf"(?P<month>{'|'.join(sorted(names | set(map(forms.plain, names))))})(?!\w)"
 
 
 _Span = tuple[float, float]
@@ -99,10 +108,15 @@ _ANY: Final = re.compile(
     rf"{_FEAST}|{'|'.join(_SEASONS.values())}|anoche|other day|autre jour|otro día|altro giorno|neulich|на днях|полгода|"
     "(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|wochenende|week-end|fi[nm]e? (?:de )?se|выходн|"
     rf"{'|'.join(name for names in _NAMED_WEEKDAYS for name in names.split())}|"
-    r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年]|(?:in|during|of|since|this)\s|"
+    r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年今早近]|"
+    r"(?:in|during|of|since|this|before|after|until|till)\s|"
+    r"mois de|m[eê]s de|mese di|matin|soir|mañana|manhã|noche|stama|stase|antier|[uú]ltim|последн|"
     r"atrás|\b(?:dies|anfang|ende|mitte|cet?|est[ae]\s|quest|inizio|fine?|metà|início|meados|faz|début|mi-|этой|этом|начал|середин|конц)"
 )
 _MARGIN: Final = timedelta(hours=14)  # the widest zone
+_SHARE: Final = 0.3  # of what a date counts: half of an archive lies before an event
+_FOREVER: Final = 1e11
+_DAY_S: Final = 86_400.0
 _UNITS: Final = {
     "day": 1,
     "week": 7,
@@ -190,15 +204,134 @@ class When:
 
 def times_in(text: str, now: float) -> When:
     """The times named in a text. ``now`` is what "yesterday" counts from."""
-    spans: list[tuple[float, float]] = []
-    left = _HAN_NUMBER.sub(_in_digits, text.lower()[:_MOST_CHARS])
+    whole = left = _HAN_NUMBER.sub(_in_digits, text.lower()[:_MOST_CHARS])
     if not _ANY.search(left):
         return When()
+    named: list[_Named] = []
     for pattern, meaning in _FORMS:
-        for found in pattern.finditer(left):
-            spans += meaning(found, now)
-        left = pattern.sub(" ", left)
-    return When(tuple(dict.fromkeys(spans))[:_MOST_SPANS])
+        named += [_Named(found.start(), found.end(), meaning(found, now)) for found in pattern.finditer(left)]
+        left = pattern.sub(_blanks, left)
+    spans, early = [], When()
+    for each in _narrowed(_joined(sorted(each for each in named if each.spans), whole)):
+        side = _side_of(each, whole)
+        if side in ("before", "until"):
+            early = _until(each.spans, side, now)
+        else:
+            spans += _from(each.spans, side, now) if side else each.spans
+    return When(tuple(dict.fromkeys(spans))[:_MOST_SPANS]) or early
+
+
+class _Named(NamedTuple):
+    """A place of a text that names times."""
+
+    start: int
+    end: int
+    spans: list[_Span]
+
+
+def _blanks(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+_WORDS_NEAR: Final = 24  # characters in front of a time in which such a word stands
+#: What joins the two ends of a stretch of time by itself, and what does so behind "between" and its like.
+_TO: Final = r"to|until|till|through|thru|bis|jusqu['’](?:au|à)|au|hasta|al?|até|ao|fino\s+al?|до|по|到|至|[-–—~]"
+_AND: Final = rf"{_TO}|and|und|et|à|y|e|и"
+_ARTICLE: Final = r"(?:\s*(?:the|zum|dem|den|le|la|el|o|il|l['’]))?"
+_JOINED: Final = re.compile(rf"\s*(?:{_TO}){_ARTICLE}\s*")
+_JOINED_AND: Final = re.compile(rf"\s*(?:{_AND}){_ARTICLE}\s*")
+_OPENED: Final = re.compile(rf"(?<!\w)(?:between|zwischen|entre|tra|fra|между){_ARTICLE}\s*$")
+_SIDE: Final = tuple(
+    (
+        side,
+        re.compile(rf"(?<!\w)(?:{words}){_ARTICLE}\s*$"),
+        re.compile(rf"(?:{begins or words})(?!\w)"),
+        re.compile(rf"\s*(?:{behind})"),
+    )
+    for side, words, begins, behind in (
+        (
+            "before",
+            r"before|prior to|vor|avant|antes del?|antes d[oa]|prima de(?:l|lla|ll['’])|prima di",
+            r"before|(?:vor|avant)(?=\s+(?:19|20)\d\d)",  # "vor drei Tagen" is a time of its own
+            "之前|以前|前",
+        ),
+        ("until", r"until|till|up to|bis(?: zum)?|jusqu['’](?:en|au|à)|hasta|até|fino (?:al?|alla)|до", "", "为止"),
+        ("after", r"after|nach|après|después del?|depois d[eoa]|dopo|после", "", "之后|以后|后"),
+        ("since", r"since|seit|depuis|desde|от", "", "以来|起"),
+    )
+)
+
+
+#: "Two weeks before 3 June" is near it; who said so on that day may be meant.
+_NEAR_IT: Final = re.compile(
+    rf"\b(?:days?|nights?|mornings?|weeks?|weekends?|months?|years?|{_WEEKDAY_NAMES}|tage?|wochen?|monate?|jahre?)\s+"
+    r"(?:before|prior to|after|following|vor|nach)\s*$"
+)
+
+
+def _joined(named: list[_Named], text: str) -> list[_Named]:
+    """Two ends of a stretch ("from 3 May to 7 May") as one."""
+    out: list[_Named] = []
+    for each in named:
+        last = out[-1] if out else None
+        if last is not None and _are_ends(last, each, text) and (spans := _between(last.spans, each.spans)):
+            out[-1] = _Named(last.start, each.end, spans)
+        else:
+            out.append(each)
+    return out
+
+
+def _are_ends(first: _Named, last: _Named, text: str) -> bool:
+    joins = _JOINED_AND if _OPENED.search(text[max(0, first.start - _WORDS_NEAR) : first.start]) else _JOINED
+    return joins.fullmatch(text[first.end : last.start]) is not None
+
+
+def _between(begins: list[_Span], ends: list[_Span]) -> list[_Span]:
+    """From each beginning to the end that is nearest, where no other beginning is nearer."""
+    out = []
+    for begin in begins:
+        end = min((each for each in ends if each[0] >= begin[0]), default=None)
+        if end is not None and not any(begin[0] < other[0] <= end[0] for other in begins):
+            out.append((begin[0], end[1]))
+    return out
+
+
+def _narrowed(named: list[_Named]) -> list[_Named]:
+    """Of a month that comes each year that of the year which is named beside it ("in May last year")."""
+    for years in [each for each in named if len(each.spans) == 1]:
+        (first, last) = years.spans[0]
+        for each in named:
+            inside = [span for span in each.spans if first <= span[0] and span[1] <= last]
+            if each is not years and len(each.spans) > len(inside) > 0:
+                return _narrowed([each._replace(spans=inside) if n is each else n for n in named if n is not years])
+    return named
+
+
+def _side_of(named: _Named, text: str) -> str:
+    """On which side of a named time the question looks; "" for the time itself."""
+    in_front = text[max(0, named.start - _WORDS_NEAR) : named.start]
+    if _NEAR_IT.search(in_front):
+        return ""
+    for side, ahead, begins, behind in _SIDE:
+        if ahead.search(in_front) or begins.match(text, named.start) or behind.match(text, named.end):
+            return side
+    return ""
+
+
+def _until(spans: list[_Span], side: str, now: float) -> When:
+    """All that was said before a time, or to its end; it is told by its day."""
+    first, last = max((span for span in spans if span[0] <= now), default=spans[-1])
+    edge = first + 2 * _MARGIN.total_seconds() if side == "before" else last
+    day = datetime.fromtimestamp(edge - _MARGIN.total_seconds() - (side == "until"), UTC).date().isoformat()
+    return When(((-_FOREVER, edge),), f"{side} {day}", _SHARE)
+
+
+def _from(spans: list[_Span], side: str, now: float) -> list[_Span]:
+    """All that was said since a time, or after it."""
+    first, last = max((span for span in spans if span[0] <= now), default=spans[-1])
+    begin = last - 2 * _MARGIN.total_seconds() if side == "after" else first
+    today = (_midnight(now) + timedelta(days=1) + _MARGIN).timestamp()
+    return [(begin, max(today, begin + _DAY_S))]
 
 
 def _in_digits(found: re.Match[str]) -> str:
@@ -215,6 +348,9 @@ def _this(found: re.Match[str], now: float) -> list[_Span]:
     return [_span(today - timedelta(days=gone), today + timedelta(days=1))]
 
 
+_LAST_ONE: Final = re.compile(r"\b(?:last|letzten|vergangenen|vorigen)\b")
+
+
 def _date(found: re.Match[str], now: float) -> list[_Span]:
     """A day, a month or a year, as far as they are named; without a year, that of the last years."""
     parts = found.groupdict()
@@ -229,7 +365,14 @@ def _date(found: re.Match[str], now: float) -> list[_Span]:
         except ValueError:  # the 30th of February
             continue
         out.append(_span(first, first + timedelta(days=1) if day else _next(first, month=bool(number))))
-    return out
+    return out if year else _meant(found[0], out, now)
+
+
+def _meant(typed: str, spans: list[_Span], now: float) -> list[_Span]:
+    """Of each year's month that of "last May" or "this May"."""
+    if _LAST_ONE.search(typed):
+        return [max(span for span in spans if span[1] <= now)]
+    return spans[-1:] if typed.startswith("this ") else spans
 
 
 def _next(first: datetime, *, month: bool) -> datetime:
@@ -258,13 +401,48 @@ def _days_back(found: re.Match[str], now: float) -> list[_Span]:
         return [_span(today - timedelta(days=back), today - timedelta(days=back - 1))]
     size = _days_of(parts["unit"])
     count = parts.get("count") or ("один" if parts.get("ago") else None)
-    if count is None:  # last week: the seven days before this week's, and what is close
-        return [_span(today - timedelta(days=2 * size), today - timedelta(days=size // 7))]
+    if count is None:
+        return [_span(*_unit_before(today, size))]
     number = int(count) if count.isdigit() else _NUMBERS[count]
     if number * size > _MOST_DAYS:
         return []
     middle = today - timedelta(days=number * size)
     return [_span(middle - timedelta(days=size // 3), middle + timedelta(days=size // 3 + 1))]
+
+
+def _unit_before(today: datetime, size: int) -> tuple[datetime, datetime]:
+    """Last week, month or year of the calendar."""
+    if size == 7:
+        end = today - timedelta(days=today.weekday())
+        return end - timedelta(days=7), end
+    if size == 30:
+        end = today.replace(day=1)
+        return (end - timedelta(days=1)).replace(day=1), end
+    if size == 365:
+        end = today.replace(month=1, day=1)
+        return end.replace(year=end.year - 1), end
+    return today - timedelta(days=size), today
+
+
+def _rolling(found: re.Match[str], now: float) -> list[_Span]:
+    """In the last two weeks: until today."""
+    count = found["count"] or "один"
+    days = (int(count) if count.isdigit() else _NUMBERS[count]) * _days_of(found["unit"])
+    today = _midnight(now)
+    return [_span(today - timedelta(days=days), today + timedelta(days=1))] if days <= _MOST_DAYS else []
+
+
+def _either(found: re.Match[str], _: float) -> list[_Span]:
+    """A date as 1/2/2023, which is written in either order."""
+    orders = ((int(found["one"]), int(found["other"])), (int(found["other"]), int(found["one"])))
+    out = []
+    for month, day in dict.fromkeys(orders):
+        try:
+            first = datetime(int(found["year"]), month, day, tzinfo=UTC)
+        except ValueError:
+            continue
+        out.append(_span(first, first + timedelta(days=1)))
+    return out
 
 
 def _weekday(found: re.Match[str], now: float) -> list[_Span]:
@@ -297,7 +475,13 @@ def _past(first: int, last: int) -> _Meaning:
 
 
 #: A few weeks ago: more than one, fewer than eight. Half a year ago: five to seven months.
-_few, _before_last, _other_day, _half_year = _past(7, 1), _past(3, 1), _past(14, 0), _past(213, 152)
+_few, _other_day, _half_year = _past(7, 1), _past(14, 0), _past(213, 152)
+
+
+def _before_last(found: re.Match[str], now: float) -> list[_Span]:
+    """The week, month or year before the last one."""
+    size = _days_of(found["unit"])
+    return [_span(*_unit_before(_unit_before(_midnight(now), size)[0], size))]
 
 
 def _feast(found: re.Match[str], now: float) -> list[_Span]:
@@ -321,11 +505,31 @@ _SINGLE: Final = {
     "heute": 0, "gestern": 1, "vorgestern": 2, "today": 0, "tonight": 0, "this morning": 0, "yesterday": 1, "last night": 1,
     "aujourd'hui": 0, "aujourd’hui": 0, "hier": 1, "avant-hier": 2, "hoy": 0, "anoche": 1, "ayer": 1, "anteayer": 2,
     "hoje": 0, "ontem": 1,
+    "day before yesterday": 2, "antes de ayer": 2, "antier": 2, "l'altro ieri": 2, "l’altro ieri": 2, "altroieri": 2,
+    "avantieri": 2, "hier soir": 1, "hier matin": 1, "ce matin": 0, "ce soir": 0, "esta mañana": 0, "esta noche": 0,
+    "esta manhã": 0, "hoje de manhã": 0, "stamattina": 0, "stasera": 0, "大前天": 3, "今早": 0,
     "anteontem": 2, "oggi": 0, "ieri": 1, "сегодня": 0, "вчера": 1, "позавчера": 2,
     "今天": 0, "今晚": 0, "昨天": 1, "昨晚": 1, "前天": 2,
 }  # fmt: skip
 _COUNT: Final = rf"(?P<count>\d{{1,3}}|{'|'.join(sorted((k for k in _NUMBERS if k < '一'), key=len, reverse=True))})"
 
+#: What "May 5" is not a day behind, and what "in 2000" counts.
+_NO_VERB: Final = "".join(
+    rf"(?<!\b{word} )" for word in "what who which that it we you they he she i one users user clients server".split()
+)
+_COUNTED: Final = (
+    r"%|px|ms\b|[kmg]?b\b|bytes|characters|tokens|lines|words|users|people|customers|requests|messages|rows|items|files|times|"
+    r"cases|tests|steps|dollars|euros?\b|usd|eur\b|zeilen|nutzer|zeichen|lignes|líneas|linhas|righe|строк|行|个"
+)
+_IN_MONTH: Final = (
+    rf"\b(?:in|during|of|since|last|this|before|after|until|till)\s+(?:early\s+|late\s+|mid-?\s*)?{_MONTH}(?![a-z])"
+    r"(?!\s+(?:be|have|not|i|we|you)\b)"
+)
+_IN_YEAR: Final = (
+    r"\b(?:in|during|of|early|late|since|before|after|until|seit|vor|nach|bis|en|em|depuis|avant|après|desde|hasta|até|nel|в|до|"
+    rf"после)\s+{_YEAR}\b(?!\s*(?:{_COUNTED}))"
+)
+_ROLLED: Final = rf"(?:{_COUNT}\s+)"
 _ANY_MONTH: Final = _month_of(*_NAMED_MONTHS)
 _WEEKDAYS_LATIN: Final = "|".join(name for names in _NAMED_WEEKDAYS for name in names.split())
 _LAST: Final = r"(?:derni[eè]re?|pass[eé]e?|pasad[ao]|passad[ao]|scors[ao]|passat[ao])"
@@ -359,6 +563,8 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
     for pattern, meaning in (
         (_IN_SEASON, _season),
         (rf"\b{_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?!\d)", _date),
+        (rf"(?<![\d./-]){_DAY}\.\s?(?P<month>\d{{1,2}})\.\s?{_YEAR}(?![\d./-]\d)", _date),
+        (rf"(?<![\d./-])(?P<one>\d{{1,2}})(?P<sign>[/-])(?P<other>\d{{1,2}})(?P=sign){_YEAR}(?![\d./-])", _either),
         (rf"\b{_MONTH}\s+{_DAY},?\s+{_YEAR}\b", _date),
         (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}\b", _date),
         (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _date),
@@ -366,28 +572,46 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月\s*(?P<day>\d{{1,2}})\s*[日号]", _date),
         (rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月", _date),
         (r"(?P<month>\d{1,2})\s*月\s*(?P<day>\d{1,2})\s*[日号]", _date),
-        (rf"\b{_MONTH}\s+{_DAY}\b(?!\s*[:%])", _date),
+        (rf"{_NO_VERB}\b{_MONTH}\s+{_DAY}\b(?!\s*[:%])(?!\s+of\s+(?:the|them|these|those|us|you)\b)", _date),
         (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?![a-z])", _date),
-        (rf"\b(?:in|during|of|since|last|this)\s+(?:early\s+|late\s+|mid-?\s*)?{_MONTH}(?![a-z])", _date),
+        (
+            _IN_MONTH,
+            _date,
+        ),
         (rf"\b{_DAY}\.\s*{_MONTH_DE}\s+{_YEAR}\b", _date),
         (rf"\b{_DAY}\.\s*{_MONTH_DE}", _date),
-        (rf"\b{_MONTH_DE}\s+{_YEAR}\b", _date),
-        (rf"\b(?:im|seit)\s+(?:(?:letzten|vergangenen|vorigen)\s+)?(?:anfang\s+|ende\s+|mitte\s+)?{_MONTH_DE}", _date),
+        (rf"(?<!\d )(?<!\d\. )\b{_MONTH_DE}\s+{_YEAR}\b", _date),
+        (
+            rf"\b(?:im|seit)\s+(?:(?:letzten|vergangenen|vorigen)\s+)?(?:monat\s+|anfang\s+|ende\s+|mitte\s+)?{_MONTH_DE}",
+            _date,
+        ),
         (rf"\b(?:anfang|ende|mitte)\s+{_MONTH_DE}", _date),
-        (rf"\b(?:in|during|of|en|em|nel|в)\s+{_YEAR}\b", _date),
+        (
+            _IN_YEAR,
+            _date,
+        ),
         (rf"{_YEAR}\s*年", _date),
         (rf"\b{_DAY}(?:er|º|°)?\s+(?:de\s+|d['’])?{_ANY_MONTH}(?:\s+(?:de\s+|del\s+)?{_YEAR})?", _date),
         (rf"\b{_ANY_MONTH}\s+(?:de\s+|del\s+)?{_YEAR}\b", _date),
-        (rf"\b(?:(?:en|depuis|pendant|début|fin)\s+|mi-){_month_of('fr')}", _date),
-        (rf"\b(?:en|desde|durante|(?:principios|mediados|finales)\s+de)\s+{_month_of('es')}", _date),
-        (rf"\b(?:em|desde|durante|(?:início|meados|fim|final)\s+de)\s+{_month_of('pt')}", _date),
-        (rf"\b(?:a|in|da|(?:inizio|metà|fine)(?:\s+di)?)\s+{_month_of('it')}", _date),
+        (rf"\b(?:(?:en|au\s+mois\s+de|depuis|pendant|début|fin)\s+|mi-){_month_of('fr')}", _date),
+        (rf"\b(?:en|desde|durante|(?:mes|principios|mediados|finales)\s+de)\s+{_month_of('es')}", _date),
+        (rf"\b(?:em|desde|durante|(?:mês|início|meados|fim|final)\s+de)\s+{_month_of('pt')}", _date),
+        (rf"\b(?:a|in|da|(?:mese|inizio|metà|fine)(?:\s+di)?)\s+{_month_of('it')}", _date),
         (rf"\b(?:в|с|за|начал[еу]|середин[еу]|конц[еу])\s+{_month_of('ru', 'ru ')}", _date),
         (
             rf"(?<!\w)(?P<word>{'|'.join(sorted((w for w in _SINGLE if w < '一'), key=len, reverse=True))})(?!\w)",
             _days_back,
         ),
-        (r"(?P<word>今天|今晚|昨天|昨晚|前天)", _days_back),
+        (r"(?P<word>今天|今早|今晚|昨天|昨晚|大?前天)", _days_back),
+        (
+            rf"\b(?:in|over|during|within|for)\s+the\s+(?:last|past|previous)\s+{_ROLLED}?(?P<unit>days?|weeks?|months?|years?)\b",
+            _rolling,
+        ),
+        (rf"\b(?:letzten|vergangenen)\s+{_ROLLED}(?P<unit>tagen?|wochen|monaten?|jahren?)\b", _rolling),
+        (rf"\b{_ROLLED}derni[eè]re?s\s+{_UNITS_LATIN}", _rolling),
+        (rf"\b[uú]ltim(?:[oa]s|i|e)\s+{_ROLLED}{_UNITS_LATIN}", _rolling),
+        (rf"\bпоследни[ехм]\s+{_ROLLED}(?P<unit>дня|дней|недели|недель|месяца|месяцев|года|лет)\b", _rolling),
+        (r"(?:最近|过去|近)的?(?P<count>\d{1,3}|[一两二三四五六七])\s*个?(?P<unit>天|周|星期|月|年)", _rolling),
         (_WEEKEND, _weekday),
         (r"\b(?:a\s+few|a\s+couple\s+of|several)\s+(?P<unit>days|weeks|months|years)\s+ago\b", _few),
         (r"\bvor\s+(?:ein\s+paar|einigen|wenigen)\s+(?P<unit>tagen|wochen|monaten|jahren)\b", _few),
@@ -433,7 +657,7 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (rf"\b{_COUNT}\s+(?P<unit>день|дня|дней|недели|недель|месяца|месяцев|года|лет)\s+назад\b", _days_back),
         (r"\b(?P<unit>неделю|месяц|год)\s+(?P<ago>назад)\b", _days_back),
         (rf"\bvor\s+{_COUNT}\s+(?P<unit>tag(?:en)?|wochen?|monat(?:en)?|jahr(?:en)?)\b", _days_back),
-        (r"\b(?:letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+(?P<unit>woche|monat|jahr)\b", _days_back),
+        (r"\b(?:letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?)\s+(?P<unit>woche|monat|jahr)(?:e?s)?\b", _days_back),
         (rf"\b{_COUNT}\s+(?P<unit>days?|weeks?|fortnights?|months?|years?)\s+ago\b", _days_back),
         (r"\b(?:last|past|previous)\s+(?P<unit>week|month|year)\b", _days_back),
         (r"(?P<count>\d{1,3}|[一两二三四五六七])\s*(?:个)?(?P<unit>天|周|星期|月|年)(?:之?前)", _days_back),
@@ -469,9 +693,6 @@ _FIRST: Final = re.compile(
     r"\bprima volta\b|\bвпервые\b|\bв первый раз\b|第一次|首次",
     re.IGNORECASE,
 )
-_SHARE: Final = 0.3  # of what a date counts: half of an archive lies before an event
-_FOREVER: Final = 1e11
-_DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,30 @@ def at(day: str) -> float:
         ("what did we eat Friday?", "2026-03-13", "2026-03-17"),
         ("qu'est-ce qu'on a mangé vendredi ?", "2026-03-13", "2026-03-17"),
         ("cosa ho fatto venerdì?", "2026-03-13", "2026-03-17"),
+        ("the day before yesterday", "2026-03-16", "2026-03-18"),
+        ("antes de ayer", "2026-03-16", "2026-03-18"),
+        ("l'altro ieri", "2026-03-16", "2026-03-18"),
+        ("大前天", "2026-03-15", "2026-03-17"),
+        ("ce matin", "2026-03-18", "2026-03-16"),
+        ("hier soir", "2026-03-17", "2026-03-15"),
+        ("in the last two weeks", "2026-03-06", "2026-02-20"),
+        ("in den letzten drei Tagen", "2026-03-16", "2026-03-12"),
+        ("les deux dernières semaines", "2026-03-06", "2026-02-20"),
+        ("las últimas dos semanas", "2026-03-06", "2026-02-20"),
+        ("за последние две недели", "2026-03-06", "2026-02-20"),
+        ("最近两周", "2026-03-06", "2026-02-20"),
+        ("am 13.10.2023", "2023-10-13", "2023-10-16"),
+        ("on 3/4/2024", "2024-03-04", "2024-04-30"),
+        ("on 3/4/2024", "2024-04-03", "2024-04-30"),
+        ("le 7 mai 2025", "2025-05-07", "2025-05-20"),
+        ("el miercoles pasado", "2026-03-11", "2026-03-14"),
+        ("en fevrier", "2026-02-15", "2026-03-15"),
+        ("au mois de mars", "2025-03-15", "2025-05-02"),
+        ("im Monat März", "2025-03-15", "2025-05-02"),
+        ("in May last year", "2025-05-15", "2024-05-15"),
+        ("last May", "2025-05-15", "2024-05-15"),
+        ("im letzten Mai", "2025-05-15", "2024-05-15"),
+        ("去年五月", "2025-05-15", "2024-05-15"),
     ],
 )
 def test_a_named_time_is_understood(question: str, inside: str, outside: str) -> None:
@@ -180,11 +204,65 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
      "la segunda vez", "on Mondays we rest", "natal place", "每周一", "el lunes que viene", "lundi prochain", "мая", "fa caldo",
      "mayo",
      "in spring boot", "real estate", "elle a été ici", "did the tests fall apart", "what did we plan by friday?", "on weekends",
-     "the first half of a year", "primavera", "a spring in the mattress"],
+     "the first half of a year", "primavera", "a spring in the mattress",
+     "which may 3 users do?", "may 5 of them fail?", "a limit of 2000 users", "in 2020 lines", "may be in may be not"],
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
     """A wrong guess would push the right answers down."""
     assert not dates.times_in(question, NOW)
+
+
+@pytest.mark.parametrize(
+    ("question", "today", "first", "last"),
+    [
+        ("last week", "2026-01-01", "2025-12-22", "2025-12-28"),
+        ("last week", "2026-01-05", "2025-12-29", "2026-01-04"),
+        ("last month", "2026-01-05", "2025-12-01", "2025-12-31"),
+        ("im letzten Monat", "2026-03-31", "2026-02-01", "2026-02-28"),
+        ("last year", "2026-01-05", "2025-01-01", "2025-12-31"),
+        ("去年", "2024-12-31", "2023-01-01", "2023-12-31"),
+        ("上上个月", "2026-03-31", "2026-01-01", "2026-01-31"),
+        ("上周三", "2026-01-05", "2025-12-31", "2025-12-31"),
+        ("yesterday", "2024-03-01", "2024-02-29", "2024-02-29"),
+        ("between 3 May and 7 May 2025", "2026-03-18", "2025-05-03", "2025-05-07"),
+        ("vom 3. Mai bis 7. Mai 2025", "2026-03-18", "2025-05-03", "2025-05-07"),
+        ("du 3 mai au 7 mai 2025", "2026-03-18", "2025-05-03", "2025-05-07"),
+        ("entre el 3 de mayo y el 7 de mayo de 2025", "2026-03-18", "2025-05-03", "2025-05-07"),
+        ("2025年5月3日到2025年5月7日", "2026-03-18", "2025-05-03", "2025-05-07"),
+        ("since last week", "2026-03-18", "2026-03-09", "2026-03-18"),
+        ("after 3 June 2025", "2026-03-18", "2025-06-04", "2026-03-18"),
+        ("nach dem 3. Juni 2025", "2026-03-18", "2025-06-04", "2026-03-18"),
+        ("seit gestern", "2026-03-18", "2026-03-17", "2026-03-18"),
+    ],
+)
+def test_a_stretch_of_time_is_told_by_its_first_and_last_day(question: str, today: str, first: str, last: str) -> None:
+    """Of the calendar, at the borders of months and years too; the answer says these days."""
+    when = dates.times_in(question, at(today))
+
+    assert when.days([at(first)]) == (first if first == last else f"{first} to {last}")
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("what did we decide before May 2024?", "before 2024-05-01"),
+        ("vor dem 3. Juni 2024", "before 2024-06-03"),
+        ("avant 2024", "before 2024-01-01"),
+        ("до 5 мая 2024", "until 2024-05-05"),
+        ("2024年5月之前", "before 2024-05-01"),
+        ("until yesterday", "until 2026-03-17"),
+    ],
+)
+def test_before_a_date_is_not_that_date(question: str, told: str) -> None:
+    """All that was said earlier, told so."""
+    when = dates.times_in(question, NOW)
+
+    assert when.days([at("2023-01-01")]) == told
+    assert not when.covers(at("2026-03-19"))
+
+
+def test_what_was_a_week_before_a_date_may_have_been_told_on_that_date() -> None:
+    assert dates.times_in("where was Tim in the week before 16 November 2023?", NOW).covers(at("2023-11-16"))
 
 
 @given(st.text(max_size=300), st.floats(min_value=0, max_value=4e9))
