@@ -8,6 +8,7 @@ search, describe, expand. Everything read goes through the grant, so that what i
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -158,6 +159,20 @@ class Pack:
             and item.address in wanted
             and said.isdisjoint(query.stems(item.text[:_CHECKED_CHARS]))
         }
+
+    def holding(self, values: Sequence[str], cited: Sequence[str], answer: str) -> list[str]:
+        """The best messages with values of an answer that stand in nothing of what was cited, and with other words of it."""
+        texts = {item.address: item.text[:_CHECKED_CHARS].casefold() for item in self.ranked()}
+        if any(address not in texts for address in cited):
+            return []  # the reader fetched some by itself
+        out: list[str] = []
+        for value in map(str.casefold, values):
+            said = set(query.stems(answer)) - STOP_WORDS - set(query.stems(value))
+            stands = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)")
+            if not any(stands.search(texts[address]) for address in (*cited, *out)):
+                holders = (address for address, text in texts.items() if stands.search(text))
+                out += [address for address in holders if not said.isdisjoint(query.stems(texts[address]))][:1]
+        return out
 
     def conversations(self) -> list[int]:
         """Conversations that the evidence is from, most of it first."""

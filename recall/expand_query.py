@@ -251,8 +251,10 @@ def _answered(pack: Pack, grant: Grant, outcome: _Outcome, page: Page) -> Answer
             )
         unrelated = pack.unrelated(reply.cited, reply.answer)
         cited = [address for address in reply.cited if address in grant.addresses - unrelated]
+        cited += pack.holding(_values(reply.answer), cited, reply.answer) if cited else []
         if not cited:
-            cited, out["cited_by"] = pack.best(5), "evidence read"
+            best, out["cited_by"] = pack.best(5), "evidence read"
+            cited = [each for each in best if each not in pack.unrelated(best, reply.answer)] or best
         if dropped := len(set(reply.cited) - grant.addresses | unrelated):
             out["dropped_citations"] = dropped
         if missing := _unread(reply.answer, grant):
@@ -270,8 +272,12 @@ def _answered(pack: Pack, grant: Grant, outcome: _Outcome, page: Page) -> Answer
 def _unread(answer: str, grant: Grant) -> list[str]:
     """Numbers and names with digits or signs in an answer that stand in nothing of what was read."""
     read = "\n".join(grant.shown).casefold()
-    values = dict.fromkeys(value.rstrip(".,:-/") for value in _VALUE.findall(answer))
-    return [value for value in values if value.casefold() not in read][:_MOST_UNREAD]
+    return [value for value in _values(answer) if value.casefold() not in read][:_MOST_UNREAD]
+
+
+def _values(answer: str) -> list[str]:
+    """Numbers and names with digits in an answer, as they are written there."""
+    return [*dict.fromkeys(value.rstrip(".,:-/") for value in _VALUE.findall(answer))]
 
 
 def _frame(pack: Pack, grant: Grant, shown: Answer) -> Answer:

@@ -482,6 +482,30 @@ def test_a_citation_that_has_nothing_to_do_with_the_answer_is_dropped(archive: A
     assert answer["dropped_citations"] == 1
 
 
+def test_what_stands_in_for_citations_has_to_do_with_the_answer(archive: Archive) -> None:
+    """None of those that the model gave held a word of it."""
+    ids = archive.say(user("where does the zebra live?"), says("It lives in Lisbon."), user("and does the zebra eat?"))
+
+    answer = ask(archive, answered("Lisbon", f"msg_{ids[0]}"), prompt="Where does the zebra live?")
+
+    assert (answer["cited_ids"], answer["cited_by"]) == ([f"msg_{ids[1]}"], "evidence read")
+
+
+def test_the_message_that_holds_a_value_of_the_answer_is_cited_too(archive: Archive) -> None:
+    """A small model cites the question, or one source of two."""
+    asked, gateway, database, _ = archive.say(
+        user("what port did we choose for the zebra gateway?"), says("The zebra gateway has port 7443."),
+        says("The zebra database has port 5432."), user("room 7443 is where the party is"),
+    )  # fmt: skip
+    prompt = "Which ports have the zebra gateway and database?"
+
+    one = ask(archive, answered("The zebra gateway has port 7443.", f"msg_{asked}"), prompt=prompt)
+    two = ask(archive, answered("Port 7443 and for the database 5432.", f"msg_{gateway}"), prompt=prompt)
+
+    assert one["cited_ids"] == [f"msg_{asked}", f"msg_{gateway}"]
+    assert two["cited_ids"] == [f"msg_{gateway}", f"msg_{database}"]
+
+
 @pytest.mark.parametrize(
     ("value", "told"), [("port 7443", []), ("port 7444", ["7444"]), ("src/gate_2.py", ["src/gate_2.py"])]
 )
