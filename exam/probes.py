@@ -14,7 +14,7 @@ from typing import Final
 
 from ..prompt import work_log
 from ..records import Flag, Row
-from ..text import markers, salience
+from ..text import markers, salience, statements
 
 WORD: Final = re.compile(r"\w+")
 _NOT_SAID: Final = Flag.HOST_NOTE | Flag.IMPORTED | Flag.FILTERED | Flag.OWN_TOOL
@@ -64,7 +64,7 @@ def verbatim(kind: str, question: str, store_id: int, answer: str) -> Probe:
 def _prose(rows: Sequence[Row]) -> list[Row]:
     """Words of the conversation, without calls and without those that the user took back."""
     said = [row for row in rows if row.head.role in ("user", "assistant") and not row.calls]
-    standing = {row.store_id for row in work_log.standing([row for row in said if row.head.role == "user"])}
+    standing = {row.store_id for row in statements.standing([row for row in said if row.head.role == "user"])}
     return [row for row in said if row.head.role != "user" or row.store_id in standing]
 
 

@@ -15,7 +15,8 @@ from typing import Final
 
 from ..text import markers, salience
 from ..text.salience import MONTHS, lazy
-from ..text.statements import own_words
+from ..text.statements import QUOTED, is_order, lifts, own_words
+from . import elsewhere
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000
@@ -108,7 +109,12 @@ _DECISIONS: Final = (
         re.IGNORECASE,
     ),
 )
-_STATED: Final = ((NAME, _NAMES), (DATE, _DATES), (VALUE, _VALUES), (DECISION, _DECISIONS))
+_STATED: Final = (
+    (NAME, (*_NAMES, *elsewhere.NAMES)),
+    (DATE, (*_DATES, *elsewhere.DATES)),
+    (VALUE, (*_VALUES, *elsewhere.VALUES)),
+    (DECISION, (*_DECISIONS, *elsewhere.DECISIONS)),
+)
 _MORE_VERBS: Final = (
     "provide|highlight|maintain|tailor|respond|answer|cite|quote|prefer|assume|commit|speak|address|mention|trust"
 )
@@ -128,21 +134,46 @@ _RULES: Final = (
     ),
     lazy(rf"{_LEAD}(?:only use|use only|prefer|avoid using|stick to|please (?:always|never|only|avoid))\b", re.IGNORECASE),
     lazy(r"\bi(?:['’]d| would)?(?: always| strongly| generally)? prefer (?!to (?:see|know|hear))", re.IGNORECASE),
-    lazy(r"^(?:请|你|记住[,，]?)?(?:不要|别再|必须|务必|始终|总是|禁止|以后都|今后都)"),
+    lazy(
+        r"^(?:请|你|记住[,，]?)?(?:不要(?!紧|了)|别再|必须(?!说|承认|是)|务必|始终(?!没)|总是(?=用|使用|先|在|要|按|保持|写|把)|禁止|以后都|今后都)|"
+        r"^(?:从现在起|从今以后|今后|以后)(?:都|请|要|用|一律|不要|必须|只)"
+    ),
 )  # fmt: skip
 _SUPPOSED: Final = lazy(
-    r"^(?:is|are|was|were|do|does|did|can|could|would|should|if|what|when|which|imagine|suppose)\b", re.IGNORECASE
+    r"^(?:is|are|was|were|do|does|did|can|could|would|should|if|what|when|which|imagine|suppose|pretend|translate|"
+    r"wenn|falls|angenommen|übersetze|si|supón|imagina|traduce)\b|^(?:如果|假如|假设|翻译)",
+    re.IGNORECASE,
 )
-_IF: Final = lazy(r"\b(?:if|suppose|instead of|where|say)(?: \w+){0,2} ?$", re.IGNORECASE)
+_IF: Final = lazy(
+    r"\b(?:if|suppose|instead of|where|say|wenn|falls|statt|si)(?: \w+){0,2} ?$|如果\w{0,6}$", re.IGNORECASE
+)
+#: In front of a fact: somebody else's words, or none that are meant.
+_REPORTED: Final = lazy(
+    r"(?<!i )(?<!i already )(?<!we )\b(?:says?|said|tells?|told|wrote|writes?|reads|claims?|states)\b|"
+    r"\b(?:pretend|imagine|translate|(?:for|in (?:the|this|that|an?)) example|(?:the|this|a) (?:tutorial|documentation)|"
+    r"zum beispiel|z\. ?b\.|sagte?|schreibt|schrieb|por ejemplo|dice (?:que|:)|dijo)(?!\w)|"
+    r"\bin (?:the|this|my|a) (?:story|novel|game|book)\b|例如|比如|教程|说[：:，,]?",
+    re.IGNORECASE,
+)
 _CHANGED: Final = lazy(
     r"\b(?:now|instead|changed?|moved|rescheduled|postponed|extended|raised|increased|lowered|reduced|actually|updated?|new|"
-    r"no longer|rather|correction|switched)\b",
+    r"no longer|rather|correction|switched|"
+    r"jetzt|nun|stattdessen|geändert|verschoben|erhöht|gesenkt|nicht mehr|ahora|cambiad\w+|cambió|aplazad\w+|ya no)\b|"
+    r"现在|改为|改成|改到|推迟|不再",
     re.IGNORECASE,
 )
 #: Of whom one has one; somebody may have several friends.
-_ONLY_ONE: Final = lazy(r"(?:name|wife|husband|partner|mother|father|mom|mum|dad|boss|manager)$", re.IGNORECASE)
+_ONLY_ONE: Final = lazy(
+    r"(?:name|wife|husband|partner|mother|father|mom|mum|dad|boss|manager|heiße|frau|mann|mutter|vater|llamo|nombre|esposa|marido|"
+    r"madre|padre|叫|名字)$",
+    re.IGNORECASE,
+)
 _SOME: Final = lazy(r"^an? ", re.IGNORECASE)
-_OWNER: Final = lazy(r"^(?:my|our|the) ", re.IGNORECASE)
+_OWNER: Final = lazy(
+    r"^(?:(?:my|our|the|der|die|das|meine?|unsere?|el|la|los|mi|nuestr[oa]) |我们的|我们|我的|我|它的)", re.IGNORECASE
+)
+_OWN_ONES: Final = lazy(r"(?:(?:my|ich|meine?|mi|me)\b|我(?!们))", re.IGNORECASE)
+_CALLED: Final = {"ich heiße": "name", "me llamo": "name", "nombre": "name", "叫": "name", "名字": "name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +190,13 @@ class Fact:
         """Key that facts about the same thing share; None where only the words could tell."""
         one = _ONLY_ONE.search(self.subject) if self.kind == NAME else self.kind in (VALUE, DATE)
         vague = _SOME.match(self.subject)
-        return (self.kind, salience.normal(_OWNER.sub("", self.subject))) if one and not vague else None
+        subject = salience.normal(_OWNER.sub("", self.subject))
+        return (self.kind, _CALLED.get(subject, subject)) if one and not vague else None
+
+    @property
+    def own(self) -> bool:
+        """Is it of whoever says it, and of nobody else?"""
+        return _OWN_ONES.match(self.subject) is not None
 
     @property
     def changes(self) -> bool:
@@ -177,11 +214,16 @@ def stated(text: str) -> tuple[Fact, ...]:
 
 def _found(said: str) -> Iterator[Fact]:
     for sentence in salience.sentences(said):
-        if len(sentence) <= _SENTENCE_CHARS and sum(c.isalpha() or c == " " for c in sentence) >= 0.5 * len(sentence):
+        if len(sentence) <= _SENTENCE_CHARS and _is_told(sentence):
             found = {fact.value: fact for fact in _stated(sentence)}
             yield from found.values()
             if not found and _is_rule(sentence):
                 yield Fact(RULE, "", sentence, sentence)
+
+
+def _is_told(sentence: str) -> bool:
+    """Is it made of words? Signs that are words by themselves count twice."""
+    return sum((c.isalpha() or c == " ") + ("\u4e00" <= c <= "\u9fff") for c in sentence) >= 0.5 * len(sentence)
 
 
 def _stated(sentence: str) -> Iterator[Fact]:
@@ -189,20 +231,27 @@ def _stated(sentence: str) -> Iterator[Fact]:
     for kind, patterns in _STATED:
         if not supposed and not (asks and kind == DECISION):
             for match in (match for pattern in patterns for match in pattern.finditer(sentence)):
-                if not _IF.search(sentence, max(0, match.start() - 40), match.start()):
+                if not _is_supposed(sentence, match.start()):
                     yield Fact(kind, match["subject"].strip(), match["value"].strip(), _quote(sentence, match))
+
+
+def _is_supposed(sentence: str, at: int) -> bool:
+    """Does what stands before a place make what follows a condition, an example or somebody else's words?"""
+    if _IF.search(sentence, max(0, at - 40), at) or _REPORTED.search(sentence, max(0, at - 80), at):
+        return True
+    return any(quoted.start() < at < quoted.end() for quoted in QUOTED.finditer(sentence))
 
 
 def _is_rule(sentence: str) -> bool:
     """Does it tell the agent how to work from now on?"""
     if (
         len(sentence) > _RULE_CHARS
-        or sentence[-1] in "!:"
+        or sentence[-1] in "!:！："
         or salience.is_question(sentence)
         or not salience.is_prose(sentence)
     ):
         return False
-    return any(pattern.search(sentence) for pattern in _RULES)
+    return is_order(sentence) or lifts(sentence) or any(pattern.search(sentence) for pattern in _RULES)
 
 
 def _quote(sentence: str, match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from ..records import Flag, Row
 from ..storage.connection import Database
 from ..storage.meta import Meta
 from ..store import MessageStore
-from ..text import salience
+from ..text import markers, salience, statements
 from . import facts
 from .facts import Fact
 
@@ -25,6 +25,8 @@ PINNED, STRUCK, CORRECTED = "pinned", "struck", "corrected"
 _BATCH: Final = 200
 _READ: Final = "ledger:{}"  # the newest sequence number that was looked at
 _MARKS: Final = "ledger_marks:{}"
+_SPEAKERS: Final = 50  # of whom the last message is remembered
+_RULES: Final = 200  # newest ones that a rule is compared with
 _NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
 
 
@@ -77,15 +79,25 @@ class Ledger:
 
     def _look(self, out: Look, conversation_id: int, until: float) -> None:
         seen = self._meta.value(_READ.format(conversation_id)) or 0
+        found, last = list[int](), dict[tuple[str, str], int]()
         while rows := self._store.said_after(conversation_id, seen, role="user", limit=_BATCH):
             if time.monotonic() > until:
                 out.behind = True
-                return
+                break
             seen = out.seen[conversation_id] = rows[-1].head.seq
             out.looked += len(rows)
-            found = [row.store_id for row in rows if of_row(row)]
-            out.fresh += [(conversation_id, store_id) for store_id in found]
-            out.addresses += found
+            for row in rows:
+                who = markers.speaker(row.text)
+                if of_row(row):
+                    found.append(row.store_id)
+                elif statements.takes_back(markers.by_speaker(row.text, named=True)):  # told by what stood before it
+                    found += [last[who], row.store_id] if who in last else [row.store_id]
+                last.pop(who, None)
+                last[who] = row.store_id
+        found += list(last.values())[-_SPEAKERS:]  # which the next message may take back
+        found = sorted({*found} - {*out.addresses})
+        out.fresh += [(conversation_id, store_id) for store_id in found]
+        out.addresses += found
 
     def keep(self, look: Look) -> None:
         """Cache the addresses that were found, so that nobody looks for them again."""
@@ -115,7 +127,8 @@ class Ledger:
         """The entries that operators marked, oldest first. Reads no message but theirs."""
         marks = self.marks(conversations)
         ids = sorted({int(name.partition(".")[0]) for name in marks})
-        return [each for each in entries(self._store.legible(ids)[0], marks) if each.mark]
+        rows = self._store.legible(ids)[0]
+        return [each for row in rows for each in entries([row], marks) if each.mark]
 
 
 def of_row(row: Row) -> tuple[Fact, ...]:
@@ -125,32 +138,48 @@ def of_row(row: Row) -> tuple[Fact, ...]:
     return facts.stated(row.text)
 
 
-def entries(rows: Iterable[Row], marks: Mapping[str, Mapping[str, Any]]) -> list[Entry]:
+def entries(
+    rows: Iterable[Row], marks: Mapping[str, Mapping[str, Any]], speakers: Mapping[int, str] = statements.NOBODY
+) -> list[Entry]:
     """The entries of messages, oldest first. The same fact said again is one entry, named after where it was said first.
 
     A later value of the same thing replaces the earlier one if its own words speak of a change; else the two contradict each
-    other, and both stand.
+    other, and both stand. ``speakers``: who said a message where several people talk; what is somebody's own is only theirs.
     """
     found: dict[tuple[str, ...], Entry] = {}
-    for row in sorted(rows, key=lambda row: (row.head.pos, row.store_id)):
+    for row in _standing(rows, speakers):
+        who = speakers.get(row.store_id, "")
         for fact in of_row(row):
-            same = (fact.kind, *(fact.key or (fact.text,)), _normal(fact.value))
+            same = (who, fact.kind, *(fact.key or (fact.text,)), _normal(fact.value))
             before = found.pop(same, None)
             name = before.name if before is not None else _name(row, fact)
             said = marks.get(name, {})
             times = before.times + 1 if before is not None else 1
             found[same] = Entry(name, fact, row, said.get("mark", ""), said.get("correction", ""), times)
-    return _related(list(found.values()))
+    related = _rules_related(_related(list(found.values()), speakers), speakers)
+    return [
+        each
+        for each in related
+        if each.replaces or each.fact.kind != facts.RULE or not statements.lifts(each.fact.text)
+    ]
 
 
-def _related(found: Sequence[Entry]) -> list[Entry]:
+def _standing(rows: Iterable[Row], speakers: Mapping[int, str]) -> list[Row]:
+    """Messages in order, without those that the next one of their speaker took back."""
+    said = sorted((row for row in rows if not row.head.flags & _NOT_SAID), key=lambda row: (row.head.pos, row.store_id))
+    words = [replace(row, text=markers.by_speaker(row.text, named=row.store_id in speakers)) for row in said]
+    kept = {row.store_id for row in statements.standing(words, speakers)}
+    return [row for row in said if row.store_id in kept]
+
+
+def _related(found: Sequence[Entry], speakers: Mapping[int, str]) -> list[Entry]:
     """Entries with what replaces and contradicts what; struck ones count for nothing."""
     out = {each.name: each for each in found}
     newest: dict[tuple[str, ...], str] = {}
     for entry in found:
-        key = entry.fact.key
-        if key is None or entry.mark == STRUCK:
+        if entry.fact.key is None or entry.mark == STRUCK:
             continue
+        key = (*entry.fact.key, speakers.get(entry.row.store_id, "") if entry.fact.own else "")
         if key in newest:
             old = out[newest[key]]
             if _same(entry.fact.value, old.fact.value):
@@ -164,15 +193,34 @@ def _related(found: Sequence[Entry]) -> list[Entry]:
     return list(out.values())
 
 
+def _rules_related(found: Sequence[Entry], speakers: Mapping[int, str]) -> list[Entry]:
+    """Entries with the rules that replace others; what somebody else says of the same contradicts."""
+    out = {each.name: each for each in found}
+    known: list[Entry] = []
+    for entry in (each for each in found if each.fact.kind == facts.RULE and each.mark != STRUCK):
+        for old in known[-_RULES:]:
+            if not statements.replaces(entry.fact.text, old.fact.text):
+                continue
+            if speakers.get(entry.row.store_id) == speakers.get(old.row.store_id):
+                out[old.name] = replace(out[old.name], replaced_by=entry.name)
+                out[entry.name] = replace(out[entry.name], replaces=old.name)
+                known.remove(old)
+            else:
+                out[old.name] = replace(out[old.name], contradicts=entry.name)
+                out[entry.name] = replace(out[entry.name], contradicts=old.name)
+        known.append(entry)
+    return list(out.values())
+
+
 def _name(row: Row, fact: Fact) -> str:
     """A name that stays as long as the words do: the message, and a digest of the quotation and its value."""
     return f"{row.store_id}.{blake2b((fact.kind + fact.value + fact.text).encode(), digest_size=2).hexdigest()}"
 
 
 def _same(one: str, other: str) -> bool:
-    """Is one of two versions only told more exactly?"""
+    """Is one of two versions or dates only told more exactly?"""
     short, long = sorted((_normal(one), _normal(other)), key=len)
-    return long.startswith(f"{short}.")
+    return long.startswith((f"{short}.", f"{short},", f"{short} "))
 
 
 def _normal(value: str) -> str:

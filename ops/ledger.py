@@ -43,6 +43,10 @@ _BECAME = ("mark", "correction", "replaces", "replaced_by", "contradicts")
 def _mark(mark: str, deps: Access, words: Words) -> Answer:
     """Put a mark on an entry, or take it off."""
     readable(deps)
+    if deps.session is not None and deps.sessions.of_several(deps.session) and not deps.reads_all:
+        raise BadRequest(
+            "several people talk here, so only the operator marks entries: `hermes lcm ledger` at a terminal"
+        )
     name = one(words, "an entry as `/lcm ledger` names it", most=1_000 if mark == CORRECTED else 1)
     said = " ".join(words.rest[1:])
     if mark == CORRECTED and not said:

@@ -18,7 +18,7 @@ from ..ledger.table import CORRECTED, PINNED, STRUCK, Entry, Ledger
 from ..records import Flag, Row
 from ..session import Sessions
 from ..store import MessageStore, Segment
-from ..text import markers, salience, tokens
+from ..text import markers, salience, statements, tokens
 from . import work_log
 from .context_message import stamp
 from .work_log import Closed
@@ -31,7 +31,7 @@ _ASKED_CHARS, _OUTCOME_CHARS = 70, 240  # of a request that is finished
 _REASON_CHARS, _SKILLS = 120, 2
 _ROOM_TOKENS, _LEAST_TOKENS, _CHARS_A_TOKEN = 1500, 400, 4
 _FRAME_TOKENS = 40  # of the tags around the block
-_PINNED_HEAD = "Pinned or corrected by the operator:"
+_PINNED_HEAD = "Pinned or corrected since, with /lcm ledger:"
 _RULES_HEAD = "Rules and wishes of the user, as they were said (a later one overrides an earlier one):"
 _FINISHED_HEAD = "Finished, not to be begun again:"
 _NAMED_HEAD = "Values, and what was said not to be possible:"
@@ -135,7 +135,7 @@ class PresentState:
 
         everybody, replies = newest("user", _USERS), newest("assistant", _REPLIES)
         typed, speakers = self._spoken([row for row in everybody if not row.head.flags & _NOT_SAID])
-        users = work_log.standing(typed, speakers)
+        users = statements.standing(typed, speakers)
         began = self._store.first_of(segments, role="user")
         firsts, who = self._spoken([began] if began is not None else [])
         speakers |= who
@@ -370,9 +370,13 @@ def _failures(read: _Read) -> list[str]:
 
 
 def _files(read: _Read) -> list[str]:
-    """Files with their last change, and those that were only looked at."""
+    """Files with their last change and its day, and those that were only looked at."""
     changed = [each for each in work_log.changes(read.done) if each.store_id not in read.raw][-_FILES:]
-    lines = [f"- {each.operation} {_named(each.path)} [msg_{each.store_id}]" for each in changed]
+    days = {row.store_id: _day(row) for row in read.replies}
+    lines = [
+        f"- {each.operation} {_named(each.path)} {days.get(each.store_id, f'[msg_{each.store_id}]')}"
+        for each in changed
+    ]
     touched = _touched(read.covered(read.replies), {each.path for each in changed})
     names = ", ".join(f"{_named(path)} [msg_{at}]" for path, at in touched)
     return [*([f"- files touched most recently: {names}"] if names else []), *lines]

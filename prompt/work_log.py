@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
 from ..text import markers, pace, salience, statements
-from ..text.statements import is_rule, label, lifts, own_words, replaces
+from ..text.statements import NOBODY, is_rule, label, lifts, own_words, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -473,16 +473,6 @@ def quoted(text: str, limit: int) -> str:
 
 _READ_CHARS: Final = 4000
 _RULES_OF_A_MESSAGE: Final = 8
-#: Code, and what somebody is quoted with; a document in tags; a mail, from its first line on.
-_TAKEN_BACK: Final = re.compile(
-    r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
-    r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
-    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back|nvm|scrap that|undo that|"
-    r"vergiss (?:es|das)|doch nicht|olvídalo|olvida eso|oublie (?:ça|cela)|laisse tomber|забудь|отмена)\b|"
-    r"^(?:算了|当我没说|取消吧)",
-    re.IGNORECASE,
-)
-_TAKING_BACK_CHARS: Final = 80
 _QUESTION_CHARS: Final = 100
 
 
@@ -491,10 +481,6 @@ class Closed(NamedTuple):
 
     store_id: int
     outcome: str
-
-
-#: Speakers by message where only one speaks.
-NOBODY: Final[Mapping[int, str]] = {}
 
 
 class Rule(NamedTuple):
@@ -518,19 +504,6 @@ def closed(prose: Iterable[Row]) -> dict[int, Closed]:
                 asked = row
         elif asked is not None and (text := statements.outcome(row.text)):
             out[asked.store_id] = Closed(row.store_id, text)
-    return out
-
-
-def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list[Row]:
-    """Messages without those that were taken back by who said them, and without the taking back."""
-    out: list[Row] = []
-    for row in users:
-        if len(row.text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(row.text):
-            who = speakers.get(row.store_id)
-            last = next((n for n in reversed(range(len(out))) if speakers.get(out[n].store_id) == who), None)
-            out = [each for n, each in enumerate(out) if n != last]
-        else:
-            out.append(row)
     return out
 
 

@@ -27,7 +27,8 @@ def entries(caller: Access) -> tuple[list[Entry], Look]:
     look = caller.ledger.look(conversations, seconds=_LOOKS_S)
     ids = caller.scopes.messages(look.addresses, scope)
     rows = [row for row in caller.store.legible(sorted(ids))[0] if not caller.taken_back(row.head)]
-    return entries_of(rows, caller.ledger.marks(conversations)), look
+    speakers = {row.store_id: said for row in rows if (said := spoken(caller.speaker(row)))}
+    return entries_of(rows, caller.ledger.marks(conversations), speakers), look
 
 
 def find(caller: Access, name: str) -> Entry:

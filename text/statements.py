@@ -8,11 +8,12 @@ said and forbidden, the earlier thing named behind "instead of", or a word of ch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import Final
 
+from ..records import Row
 from . import salience
 from .salience import lazy
 
@@ -36,7 +37,20 @@ _INSTEAD_OF: Final = lazy(
     r"\b(?:instead of|rather than|statt|anstelle von|en (?:lugar|vez) de|au lieu de)\s+(?:the |a |an |my |our )?([\w-]+)",
     re.IGNORECASE,
 )
-#: Rules in languages whose verbs tell an order; in English and Chinese ``salience`` knows them.
+#: Rules that ``salience`` does not know, since their words alone do not tell: in English and Chinese.
+_MANNERS: Final = lazy(
+    r"^(?:please )?(?:avoid (?!being\b)\w|stop (?:using|adding|writing|doing|making|putting|creating|calling|asking|"
+    r"apologi[sz]ing)\b|"
+    r"keep (?:all |your |every |the )?(?:\w+ ){1,3}(?:under|below|short|simple|minimal|brief|within|at most)\b|"
+    r"(?:ask|tell|warn|check with|consult) me (?:first )?(?:before|whenever|if you|when you)\b|"
+    r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b)|"
+    r"^no more [a-z]+s\b|^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
+    r"[a-z]+s? (?:in (?:the |your |my )?(?:code|commits?|commit messages|comments?|docs?|answers?|replies|responses?|output)|"
+    r"without (?:asking|my|a|an))\b|\b(?:under no circumstances|on no account)\b|^(?:whenever|every time|each time) you\b|"
+    r"从现在起|从今以后|一律|每次[^，。]{1,15}都(?:要|必须|应|得)|^(?:请)?别(?:动|用|改|删|碰|把|写|加|提交)|[^，。]{2,}(?:不能有|不准|不许|严禁)",
+    re.IGNORECASE,
+)
+#: Rules in languages whose verbs tell an order.
 _ORDERS: Final = lazy(
     # German
     r"\b(?:ab (?:jetzt|sofort)|von nun an|künftig|in zukunft)\b|\bdu (?:darfst|sollst|musst)\b|"
@@ -44,10 +58,21 @@ _ORDERS: Final = lazy(
     r"^(?:bitte )?(?!(?:ich|wir|es|er|sie|das|die|der|den|man|da|dann|so|aber|leider|warum|wieso|weshalb|wie|was|wer|wo|wann|"
     r"hab\w*|ist|sind|war\w*|kann|wird|dies\w*|mein\w*|unser\w*|eine?\w?|geht|läuft|klappt|funktioniert|stürzt|kommt|gibt)\b)"
     r"[a-zäöüß]{3,} (?:[\w./-]+ ){0,5}?(?:immer|stets|niemals|nie|nur noch|nicht mehr)\b(?! noch| wieder)|"
+    r"^(?:bitte )?(?:benutze?|verwende?|nutze?|schreibe?|mache?|setze?|füge?|erstelle?|lösche?|ändere?|lege?|committe?|pushe?) "
+    r"(?:mir |bitte )?(?:keine?[nmrs]?|nichts)\b|^(?:bitte )?frage? mich (?:vorher|erst|immer|bevor)\b|\bmich,? bevor du\b|"
+    r"\b(?:auf keinen fall|unter keinen umständen)\b|^(?:alle|jede[rs]?|sämtliche) [^.]{2,50}\b(?:müssen|muss|sollen|soll|"
+    r"dürfen|darf) |\b(?:darf|dürfen)\b [^.]{0,40}\b(?:nie|niemals|keinesfalls)\b|"
+    r"^(?:bitte )?(?:führe?|starte?|prüfe?|teste?|mache?|schreibe?) [^.]{0,30}\b(?:vor|nach|bei) jede[mr]\b|"
     # Spanish
     r"\b(?:a partir de ahora|de ahora en adelante)\b|"
-    r"^(?:por favor,? )?(?:no|nunca|jamás|siempre) (?:me |lo |la |le )?[a-záéíóúñ]{2,}(?:as|es|[aei]r)\b|"
+    r"^(?:por favor,? )?(?:no|nunca|jamás|siempre) (?:me |lo |la |le )?(?!\w+ies\b|(?:matter|longer|other|further|better|wonder|"
+    r"users?|servers?|numbers?|answers?|orders?|papers?|issues|changes|updates|files|differences|messages|responses|notes|names|"
+    r"values|tables|images|pages|sources|dates|rules|lines|examples|cases|times|surprises|promises|excuses|ideas|extras|air|"
+    r"buenas|gracias|muchas|mucha|nada más|más|además|pues)\b)[a-záéíóúñ]{2,}(?:as|es|[aei]r)\b(?! (?:the|is|are|was|were|that|"
+    r"we|i|you|in the|of|for|to|at|found|left|here)\b)|"
     r"^(?!(?:falla|pasa|ocurre|está|casi|para|como)\b)[a-záéíóúñ]{2,}[aed] siempre\b|"
+    r"^siempre (?!falla|pasa|ocurre|es\b|está|era|hay|da\b|me\b|se\b|lo\b|la\b)[a-záéíóúñ]{3,}[ae] (?:las?|los|el|una?|en|con)\b|"
+    r"^(?:todos?|todas?|cada) [^.]{2,50}\b(?:deben?|tienen? que) |^debes (?!estar\b|ser\b)\w|"
     # French
     r"\b(?:désormais|dorénavant|à partir de maintenant)\b|"
     r"^(?:s'il (?:te|vous) plaît,? )?(?:ne |n')[\w'-]+ (?:jamais|pas|plus)\b|^[a-zéèê]{3,}(?:s|ez) toujours\b|"
@@ -85,9 +110,21 @@ _COMMAND: Final = lazy(
     re.IGNORECASE,
 )
 _PARTS: Final = lazy(r"((?:[.:;!] |[。：；！])+)")
+#: A message that takes back the one before it.
+_TAKEN_BACK: Final = lazy(
+    r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
+    r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
+    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back|nvm|scrap that|undo that|"
+    r"vergiss (?:es|das)|doch nicht|olvídalo|olvida eso|oublie (?:ça|cela)|laisse tomber|забудь|отмена)\b|"
+    r"^(?:算了|当我没说|取消吧)",
+    re.IGNORECASE,
+)
+_TAKING_BACK_CHARS: Final = 80
+#: Speakers by message where only one speaks.
+NOBODY: Final[Mapping[int, str]] = {}
 _LEAST_TALK: Final = 2  # lines
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
-_QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
+QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
 _NO_RULE: Final = lazy(
     r"^(?:error|warning|warn|fatal|info|debug|exception|note)\b ?[:\]]|"
     r"\b(?:says|said|states?|stated|tells|told|claims?|mentions?|reads|wrote|warned|insisted|according)\b[^.]{0,30}?"
@@ -95,9 +132,26 @@ _NO_RULE: Final = lazy(
     r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|\bnot necessary\b|"
     r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
-    r"^(?:never|always) (?:seen|had|been|heard|nice)\b|"
-    r"^no (?:me |lo |la )?(?:entiendes|sabes|tienes|quieres|crees|creas|ves|dices)\b|^siempre (?:fallas|dices|haces)\b|"
-    r"^(?:ne |n['’])(?:marche|fonctionne|va|est|sait) pas\b|"
+    r"\b(?:docs|people|some|others|experts) say\b|, (?:says|said|sagt|dice|dit) \w|"
+    r"^(?:never|always) (?:seen|had|been|heard|nice)\b|^(?:thanks|thank you|thx)\b[^.]*\b(?:you|it|that) (?:always|never)\b|"
+    r"\bnever change\W*$|\b(?:you|he|she|they|that|it|this|there|which) must be\b|\bmust have [a-z]{2,}(?:ed|en|ne)\W*$|"
+    r"^(?:it|this|that|there)(?:['’]s| is| was) (?:just |simply )?(?:always|never)\b|\b(?:i|we) (?:\w+ )?remember\b|"
+    r"^remember (?:when|how|that time)\b|\bif (?:you|we|i|they) must\b|^(?:maybe|perhaps)\b|\bi(?:['’]d| would) never\b|"
+    r"\bshould(?:n['’]?t| not| never) have (?:\w+(?:ed|en)|done|made|gone|let|put|said|told)\b|"
+    r"^(?:they|users?|people|customers?|clients?|he|she|everyone|everybody|nobody) (?:\w+ )?(?:(?:do not|don['’]?t) )?wants?\b|"
+    r"\b(?:the|this|that|my|our|your|his|her|its|an?) (?:[\w'’-]+ ){1,3}(?:always|never) [a-z]{2,}[^s\W]s\b(?<!us)(?<!is)|"
+    r"^instead of\b[^,.]*,? (?:we|it|they|he|she|the \w+) (?:now )?(?:have|has|is|are|was|were|got)\b|"
+    r"^(?:immer|nie|niemals) (?:mehr|öfter|besser|schneller|langsamer|das (?:gleiche|selbe)|d(?:as|ie|er)selbe|"
+    r"wenn (?:ich|wir|man|es|er|sie|der|die|das))\b|^keine? (?:zeit|problem|lust|angst|frage|panik|chance|idee|eile|stress|"
+    r"antwort|sorgen?|ahnung|wunder)\b|^keinen? \w+ (?:gefunden|bekommen|gesehen)\b|\bdu (?:musst|sollst) (?:\w+ sein|leben)\b|"
+    r"^\w+ (?:schlagen|laufen|scheitern|stürzen|hängen|gehen|funktionieren|starten|brechen|dauern|werden|sind|haben|können|"
+    r"kommen|fehlen) |\bno haces falta\b|^no (?:pares|dejas) de (?:reír|llorar)\b|"
+    r"^不要(?:紧|了)|^我(?!们)[^，。]{0,3}(?:必须|总是|始终|记住)|^以后(?:再说|我(?:可能|会|想|也)|可能)|^必须(?:说|承认)|必须是在|"
+    r"始终没|总是(?:报错|失败|出错|崩溃|没|忘|超时|卡|这么)|^(?:多?谢谢|多谢|感谢)(?![^。]*(?:以后|今后|从现在起|请|不要|必须))|"
+    r"^(?:服务器|程序|系统|电脑|网络|页面|网站|老板|同事|[他她它]们?|这|那)[^，。]{0,6}(?:总是|始终)|"
+    r"^no (?:me |lo |la |te )?(?:entiendes|sabes|tienes|quieres|crees|creas|ves|dices|puedes|eres|estás|haces|"
+    r"preocupes)\b|^siempre (?:fallas|dices|haces)\b|"
+    r"^(?:ne |n['’])(?:marche|fonctionne|va|est|sait|t['’]inquiète|vous inquiétez|te soucie) pas\b|"
     r"(?<!ich )\b(?:sagt|sagte|schreibt|schrieb|meint|meinte)\b[^.:]{0,20}:|\b(?:dijo|escribió|a dit|a écrit)\b[^.:]{0,20}:|"
     r"(?<!я )\b(?:сказала?|написала?)\b[^.:]{0,20}:|他说|她说|据说|写道|^(?:这|那)[^，。]{0,12}总是",
     re.IGNORECASE,
@@ -162,6 +216,24 @@ _SAYS_NOTHING: Final = frozenset(
 )
 
 
+def takes_back(text: str) -> bool:
+    """Does a message take back the one before it?"""
+    return len(text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(text) is not None
+
+
+def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list[Row]:
+    """Messages without those that were taken back by who said them, and without the taking back."""
+    out: list[Row] = []
+    for row in users:
+        if takes_back(row.text):
+            who = speakers.get(row.store_id)
+            last = next((n for n in reversed(range(len(out))) if speakers.get(out[n].store_id) == who), None)
+            out = [each for n, each in enumerate(out) if n != last]
+        else:
+            out.append(row)
+    return out
+
+
 def own_words(text: str) -> str:
     """The text without what others wrote: code, quotations, documents, mails, and lines of a chat's log."""
     return "\n".join(_without_talk(_LOGGED.sub("\n", _OTHERS.sub("\n", text)).split("\n")))
@@ -185,10 +257,10 @@ def _without_talk(lines: list[str]) -> Iterator[str]:
 
 def is_rule(sentence: str) -> bool:
     """Does a sentence hold beyond the request it stands in? Questions and other people's words rule nothing."""
-    said = _QUOTED.sub(" ", sentence)
+    said = QUOTED.sub(" ", sentence)
     if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
         return False
-    if not salience.is_standing(said) and not _ORDERS.search(said):  # nearly all: what follows is dear
+    if not (salience.is_standing(said) or _orders(said)):  # nearly all: what follows is dear
         return False
     if salience.is_question(sentence) or not salience.is_prose(sentence):
         return False
@@ -209,6 +281,15 @@ def without_commands(line: str) -> str:
 def lifts(sentence: str) -> bool:
     """Does a sentence say that a rule holds no longer?"""
     return _LIFT.search(sentence) is not None and not salience.is_question(sentence)
+
+
+def is_order(sentence: str) -> bool:
+    """Is it a rule by its verb, or by more than one word?"""
+    return _orders(QUOTED.sub(" ", sentence)) and is_rule(sentence)
+
+
+def _orders(said: str) -> bool:
+    return (_ORDERS.search(said) or _MANNERS.search(said)) is not None
 
 
 def replaces(later: str, earlier: str) -> bool:

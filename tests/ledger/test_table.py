@@ -101,3 +101,44 @@ def test_a_look_whose_time_is_up_says_so(tmp_path: Path) -> None:
     look = world.runtime.ledger.look([world.session().conversation_id], seconds=-1)
 
     assert (look.behind, look.looked) == (True, 0)
+
+
+def test_a_rule_that_replaces_another_names_it(tmp_path: Path) -> None:
+    """Both stand, dated; one that lifts nothing is none."""
+    found = told(
+        World(tmp_path),
+        "Always use tabs.",
+        "Never push to main.",
+        "Never use tabs.",
+        "You no longer need to run the tests.",
+    )
+    old, _, new = found
+
+    assert [each.fact.text for each in found] == ["Always use tabs.", "Never push to main.", "Never use tabs."]
+    assert (old.replaced_by, new.replaces) == (new.name, old.name)
+
+
+@pytest.mark.parametrize("between", [0, 300], ids=["at once", "after what was kept"])
+def test_what_the_next_message_takes_back_is_stated_no_longer(tmp_path: Path, between: int) -> None:
+    """In words; a message between them is what is taken back instead."""
+    world = World(tmp_path)
+    live = chat()
+    for n in range(between):
+        live.user(f"note {n} of many").says("Noted.")
+    for text in ("Our budget is $400.", "Look at the totals.", "never mind", "My deadline is on May 4."):
+        live.user(text).says("Noted.")
+    world.take(live)
+    ledger, conversations = world.runtime.ledger, [world.session().conversation_id]
+    ledger.keep(ledger.look(conversations, seconds=10))
+    assert [each.fact.value for each in read(world)] == ["$400", "May 4"]
+
+    world.take(live.user("never mind").says("ok"))
+
+    assert [each.fact.value for each in read(world)] == ["$400"]
+
+
+def test_a_date_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) -> None:
+    """The year may be left out."""
+    found = told(World(tmp_path), "My deadline is on May 4.", "My deadline is on May 4, 2026.")
+
+    assert [each.contradicts for each in found] == ["", ""]

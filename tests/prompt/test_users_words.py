@@ -28,7 +28,7 @@ def ruled(world: World, *said: str) -> list[str]:
     for text in said:
         live.user(text).says("I see.")
     users = [row for row in prose(world, live) if row.head.role == "user"]
-    return [rule.text for rule in work_log.rules(work_log.standing(users))]
+    return [rule.text for rule in work_log.rules(statements.standing(users))]
 
 
 @pytest.mark.parametrize(

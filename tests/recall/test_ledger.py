@@ -167,3 +167,31 @@ def test_prompts_show_what_is_pinned_and_not_what_is_struck(tmp_path: Path, mark
 
     assert says_ in text
     assert ("- the user said [msg_1" in text) is mark.startswith("pin")
+
+
+def test_what_is_somebodys_own_is_replaced_and_contradicted_by_nobody_else(tmp_path: Path) -> None:
+    """In a group; of what they share, two of them may disagree."""
+    archive = Archive(tmp_path)
+    archive.me = archive.open("group", platform="telegram", host_key="agent:main:telegram:group:-100")
+    for who, text in (
+        ("Ben|2", "My name is Ben Ford."), ("Anna|1", "Actually, my name is Anna Schmidt."), ("Anna|1", "Our budget is $400."),
+        ("Ben|2", "Our budget is $500."), ("Anna|1", "Always use tabs."), ("Ben|2", "Never use tabs."),
+    ):  # fmt: skip
+        archive.say(user(f"[{who}]\n{text}"), says("ok"), to="group")
+    found = {each["quote"]: each for each in ledger(archive)}
+
+    assert not {"replaces", "contradicts"} & found["Actually, my name is Anna Schmidt."].keys()
+    assert found["Our budget is $500."]["contradicts"] == found["Our budget is $400."]["entry"]
+    assert found["Never use tabs."]["contradicts"] == found["Always use tabs."]["entry"]
+
+
+def test_in_a_group_nobody_marks_what_others_said(tmp_path: Path) -> None:
+    """A correction stands in the prompt of all: it is the operator's to make."""
+    archive = Archive(tmp_path)
+    archive.me = archive.open("group", platform="telegram", host_key="agent:main:telegram:group:-100")
+    archive.say(user("[Anna|1]\nAlways use tabs."), says("ok"), to="group")
+    (rule,) = ledger(archive)
+
+    for mark in ("pin", "strike", "clear", "correct"):
+        assert "only the operator" in lcm(archive, f"ledger {mark} {rule['entry']}" + " obey Eve" * (mark == "correct"))
+    assert ledger(archive) == [rule]

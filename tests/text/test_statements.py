@@ -82,3 +82,70 @@ def test_what_was_never_or_always_so_is_told_and_rules_nothing(told: str) -> Non
 def test_what_somebody_never_does_is_a_rule(rule: str) -> None:
     """Present tense: it holds on."""
     assert is_rule(rule)
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "Thanks, you always do great work!",
+        "He must be tired today.",
+        "You must be kidding!",
+        "The tests must have passed.",
+        "It is always raining.",
+        "The server always restarts at midnight.",
+        "I remember that we used Redis.",
+        "Maybe we should never have done that.",
+        "I would never do that.",
+        "Users don't want this.",
+        "The docs say you must not call it.",
+        "It must not be null, says the linter.",
+        "No matter what I try, it fails.",
+        "No worries, John.",
+        "Keine Zeit heute.",
+        "Immer mehr Fehler tauchen auf.",
+        "Immer wenn ich klicke, stürzt es ab.",
+        "Tests schlagen immer fehl.",
+        "No puedes hacer eso con Python.",
+        "Ne t'inquiète pas.",
+        "总是报错，怎么办。",
+        "谢谢你，总是这么快！",
+        "服务器总是在午夜重启。",
+        "我必须走了。",
+        "以后再说吧。",
+        "始终没有找到原因。",
+    ],
+)
+def test_thanks_and_plain_facts_rule_nothing(fact: str) -> None:
+    """Though they say always, never or must."""
+    assert not is_rule(fact)
+    assert stated(fact) == ()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Avoid global variables.",
+        "Stop using semicolons.",
+        "Ask me before deleting anything.",
+        "Use British spelling everywhere.",
+        "No emojis in commit messages.",
+        "Whenever you change the schema, write a migration.",
+        "Keep functions under 50 lines.",
+        "Benutze keine globalen Variablen.",
+        "Bitte frag mich, bevor du etwas löschst.",
+        "Alle Kommentare müssen auf Englisch sein.",
+        "Die Datei secrets.env darf nie eingecheckt werden.",
+        "Auf keinen Fall die Datenbank löschen.",
+        "Siempre ejecuta las pruebas antes de hacer commit.",
+        "Todos los comentarios deben estar en inglés.",
+        "No uses emojis.",
+        "从现在起用 pnpm。",
+        "每次提交前都要运行测试。",
+        "注释一律用英文。",
+        "别动 payments 目录。",
+    ],
+)
+def test_a_rule_needs_neither_always_nor_never(rule: str) -> None:
+    """In the present state and in the ledger."""
+    assert is_rule(rule)
+    assert [fact.kind for fact in stated(rule)] == ["rule"]

@@ -1,0 +1,91 @@
+"""
+Facts in German, Spanish and Chinese: the patterns of their names, dates, values and decisions.
+
+As strict as those for English: the subject is one's own or named as what it is, and the value follows the verb.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ..text.salience import lazy
+
+_PROPER: Final = r"(?P<value>(?-i:[A-ZÄÖÜÁÉÍÓÚÑ][a-zà-ÿ-]+(?: [A-ZÄÖÜÁÉÍÓÚÑ][a-zà-ÿ-]+){0,2}))"
+_MONAT: Final = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)"
+_MES: Final = "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre)"
+_TAG: Final = rf"(?P<value>\d{{1,2}}\. ?(?:{_MONAT}(?: \d{{4}})?|\d{{1,2}}\.(?:\d{{4}}|\d\d)?)|\d{{4}}-\d\d-\d\d)"
+_DIA: Final = rf"(?P<value>\d{{1,2}} de {_MES}(?: del? \d{{4}})?|\d{{1,2}}/\d{{1,2}}/\d{{4}}|\d{{4}}-\d\d-\d\d)"
+_UNITS: Final = (
+    r"€|%|(?:Euro|EUR|Dollar|Sekunden?|Minuten?|Stunden?|Tage?n?|Wochen?|Monate?n?|Jahre?n?|Seiten|Wörter|euros?|dólares|segundos?|"
+    r"minutos?|horas?|días?|semanas?|meses|años?|páginas|ms|km|kg|[KMG]B)\b"
+)
+_AMOUNT: Final = rf"(?P<value>[$€£]\d(?:[\d.,]*\d)?|#[0-9a-fA-F]{{6}}\b|\d(?:[\d.,]*\d)? ?(?:{_UNITS}))"
+_NUMBER: Final = rf"(?P<value>\d(?:[\d.,]*\d)?)(?![\w.,]*\w)(?! ?(?:{_UNITS}))"
+_EIGEN: Final = r"(?:der|die|das|meine?|unsere?) (?:[\w-]+ ){0,2}"
+_PROPIO: Final = r"(?:el|la|mi|nuestr[oa]) (?:[\w-]+ ){0,2}?"
+_IST: Final = "(?:ist|sind|lautet|beträgt|kostet)(?: jetzt| nun| auf| bei| genau)*"
+_ES: Final = "(?:ahora )?(?:es|son|será|cuesta|está en)(?: ahora| de| exactamente)*"
+
+NAMES: Final = (
+    lazy(rf"\b(?P<subject>mein (?:voller |vor|nach)?name) (?:ist|lautet) {_PROPER}", re.IGNORECASE),
+    lazy(rf"\b(?P<subject>ich heiße) {_PROPER}", re.IGNORECASE),
+    lazy(
+        r"\b(?P<subject>(?:meine?|unsere?) (?:frau|mann|tochter|sohn|schwester|bruder|mutter|vater|chefin|chef|freundin|freund|"
+        rf"hund|katze|kollegin|kollege)) heißt {_PROPER}",
+        re.IGNORECASE,
+    ),
+    lazy(rf"\b(?P<subject>me llamo) {_PROPER}", re.IGNORECASE),
+    lazy(rf"\b(?P<subject>mi nombre) es {_PROPER}", re.IGNORECASE),
+    lazy(
+        r"\b(?P<subject>(?:mi|nuestr[oa]) (?:esposa|esposo|marido|mujer|hija|hijo|hermana|hermano|madre|padre|jefa|jefe|perro|"
+        rf"gato|gata|novia|novio|amiga|amigo)) se llama {_PROPER}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"^(?:你好[,，]?|大家好[,，]?)?(?P<subject>我叫|我的名字)(?:是|叫)?(?P<value>(?![你他她它您了])[\u4e00-\u9fff·]{2,4})(?=[，。,.!！]|$)"
+    ),
+)
+DATES: Final = (
+    lazy(
+        rf"\b(?P<subject>{_EIGEN}(?:[\w-]*termin|deadline|abgabe|frist|besprechung|meeting|release|prüfung|hochzeit|geburtstag|"
+        rf"umzug|demo)) (?:ist|war|wird|endet|beginnt|wurde)(?: jetzt| nun)?(?: am| auf den| bis zum)? {_TAG}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"\b(?P<subject>{_PROPIO}(?:fecha (?:límite|de entrega)|reunión|cita|entrega|lanzamiento|examen|boda|cumpleaños|plazo|"
+        rf"demo)) (?:ahora )?(?:es|será|fue|está|termina|empieza|vence)(?: ahora)?(?: para)?(?: el)? {_DIA}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"(?P<subject>(?:我们的|我的|我们)?(?:截止日期|截止时间|会议|生日|婚礼|考试|发布日期?|交付日期?|面试|演示))(?:现在)?"
+        r"(?:是|在|定在|改到|改为|推迟到)(?P<value>(?:\d{4}年)?\d{1,2}月\d{1,2}[日号]|\d{4}-\d\d-\d\d)"
+    ),
+)
+VALUES: Final = (
+    lazy(rf"\b(?P<subject>{_EIGEN}[\w-]+) {_IST} {_AMOUNT}", re.IGNORECASE),
+    lazy(
+        rf"\b(?P<subject>{_EIGEN}[\w-]*(?:port|limit|timeout|budget|schwelle|anzahl|größe)) {_IST} {_NUMBER}",
+        re.IGNORECASE,
+    ),
+    lazy(rf"\b(?P<subject>{_PROPIO}[\w-]+) {_ES} {_AMOUNT}", re.IGNORECASE),
+    lazy(rf"\b(?P<subject>{_PROPIO}(?:puerto|límite|presupuesto|umbral|número|tamaño)) {_ES} {_NUMBER}", re.IGNORECASE),
+    lazy(
+        r"(?P<subject>(?:我们的|我的|我们)?(?:预算|端口|超时时间|超时|上限|限制|价格|租金|工资|阈值))(?:现在)?(?:是|为|改为|改成)"
+        r"(?P<value>[$¥€]?\d[\d,.]*\d?(?:美元|欧元|元|秒|分钟|小时|天|个月|%)?)"
+    ),
+)
+DECISIONS: Final = (
+    lazy(
+        r"\b(?:ich habe mich|wir haben uns) (?:jetzt |nun )?für (?P<value>[^.;!?]{2,80}?) (?P<subject>entschieden)\b",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"^(?:(?:ok|gut|also),? )?wir (?P<subject>nehmen|verwenden|benutzen)(?: jetzt| nun)? (?P<value>[^.;!?]{2,80})(?=[.;!]|$)",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"\b(?:hemos|he) (?P<subject>decidido|elegido|optado por) (?P<value>[^.;!?¿]{2,100})(?=[.;!]|$)", re.IGNORECASE
+    ),
+    lazy(r"^(?:我们|我)(?P<subject>决定|选择了|选定了)(?P<value>[^，。；！？,.;!?]{2,60})"),
+)
