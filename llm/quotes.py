@@ -38,6 +38,8 @@ _STANDING_WEIGHT: Final = 2.0
 _DIRECTIVE_WEIGHT: Final = 1.2
 _OWN_WEIGHT: Final = 1.6
 _QUESTION_WEIGHT: Final = 0.7
+#: Of a line of code that only names an error: quoted where room is left.
+_NAMED_WEIGHT: Final = 0.3
 
 _CHANGE = lazy(
     r"^\[calls? (?:write|edit|create|str_replace|apply_patch|multi_?edit|patch)\w*\] (?:.*?; )?(?:path|file_path|filename|file): "
@@ -46,7 +48,11 @@ _CHANGE = lazy(
 )
 _SIGNS = lazy(r'[\[\]{}"]')
 _CALL = lazy(r"^\[calls? ([\w.-]+)\] ([^\n]+)", re.MULTILINE)
-_ERROR = lazy(r"(?i)\b(?:error|exception|failed|failure|fatal|cannot|denied|traceback|panic)\b|错误|失败|异常")
+_ERROR = lazy(
+    r"(?i)\b(?:[a-z]*error|[a-z]*exception|failed|failure|fatal|cannot|denied|traceback|panic)\b|错误|失败|异常"
+)
+#: Code, a comment or a row of a table, as it stands in a file that was read.
+_NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?:(?://|/\*|\*\s|\|).*|.*[;{]\s*)$")
 _OWN = lazy(
     r"\b(?:i|i'm|i've|i'd|my|mine|we|we're|we've|our|ich|mein\w*|wir|unser\w*|je|mon|ma|mes|yo|mi|mis)\b|我|私|僕",
     re.IGNORECASE,
@@ -177,9 +183,14 @@ def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
         if line.role == "tool":
             found = [told for _, told in salience.telling_lines(line.text, limit=40) if _ERROR.search(told[:400])]
-            yield from (_Line(clip(told, _ERROR_CHARS), 1.0) for told in found[:_ERRORS_OF_ONE])
+            found.sort(key=lambda told: _NAMES_ERROR.match(told[:400]) is not None)
+            yield from (_Line(clip(told, _ERROR_CHARS), _error_weight(told)) for told in found[:_ERRORS_OF_ONE])
         elif line.role == "summary":
-            yield from (_Line(text, 1.0) for text in _section(line.text, ERRORS))
+            yield from (_Line(text, _error_weight(text)) for text in _section(line.text, ERRORS))
+
+
+def _error_weight(line: str) -> float:
+    return _NAMED_WEIGHT if _NAMES_ERROR.match(line[:400]) else 1.0
 
 
 def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
@@ -189,7 +200,8 @@ def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
             for name, given in _CALL.findall(line.text):
                 if statements.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
                     yield _Line(clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS), 1.0)
-            if text := statements.outcome(_CALL.split(line.text, maxsplit=1)[0]):
+            text = statements.outcome(_CALL.split(line.text, maxsplit=1)[0])
+            if len(_WORD.findall(text)) > 1:  # "Done." alone does not say what
                 yield _Line(clip(text, _DONE_CHARS), 1.0)
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, DONE))

@@ -70,6 +70,13 @@ _ROLES: Final = {"user": 2.0, "summary": 1.5, "assistant": 1.2, "tool": 1.0, "ho
 _WORD = lazy(r"[A-Za-z0-9_./@~+:#%$€£¥\\=?&,-]+")
 _CODE = lazy(r"E[A-Z]{4,20}|SIG[A-Z]{3,6}|(?:[A-Z][A-Za-z0-9]{1,40})?[A-Za-z](?:Error|Exception|Warning|Failure|Fault)")
 _ISO = lazy(r"(?:19|20)\d\d[-/.](?:0?[1-9]|1[0-2])[-/.](?:[0-2]?\d|3[01])")
+#: What stands between slashes in a pattern, a substitution or a chain of calls, and is no path.
+_PATTERN = lazy(
+    r".*\\[a-zA-Z.]|[$^]/|/[$^]|[sy]/(?:[^/.]*$|[^/]*/[^/]*/[gimp]*$)|.*/\.(?:test|exec|match|matchAll|replace|split)$"
+)
+#: A control sequence of a terminal, or a character that is written by its number, or a line end before more.
+_ESCAPE = lazy(r"(?:\\+(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|033)|\x1b)(?:\[[\d;]*[A-Za-z])?|\\+[nrt](?![a-z])")
+_CLOSING_TAG = lazy(r"</[\w:-]+>?")
 _DAY = lazy(r"(?:[0-2]?\d|3[01])[/.](?:[0-2]?\d|3[01])[/.](?:19|20)\d\d")
 _CLOCK = lazy(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?[Zz]?")
 _HEX = lazy(r"(?:0x)?[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -216,7 +223,7 @@ def _number_kind(word: str) -> str:
 
 def _path_kind(word: str) -> str:
     parts = [part for part in word.split("/") if part]
-    if not parts or not any(c.isalpha() for c in word):
+    if not parts or not any(c.isalpha() for c in word) or _PATTERN.match(word):
         return ""
     rooted = word[0] in "/~." and len(parts[0]) > 1
     plain = all(part.isalpha() for part in parts)
@@ -309,6 +316,10 @@ def terms(text: str) -> dict[str, Item]:
 def _terms_of(token: str) -> Iterator[Item]:
     """Terms of a text without blanks."""
     out: dict[str, Item] = {}
+    if "<" in token:
+        token = _CLOSING_TAG.sub(" ", token)
+    if "\\" in token or "\x1b" in token:
+        token = _ESCAPE.sub(" ", token)
     for word in dict.fromkeys(_WORD.findall(token)):
         if "://" in word and (url := _url(word)):
             _put(out, URL, url[:_MAX_ITEM_CHARS])

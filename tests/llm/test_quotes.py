@@ -32,6 +32,27 @@ def test_words_of_the_user_error_lines_and_changed_files_stand_verbatim():
     ]
 
 
+def test_an_error_is_quoted_before_code_that_names_one():
+    """Of what the host shows of files that were read, with its line numbers and without."""
+    read = [
+        "12|        throw new Error(`Invalid hex color: ${hex}`);",
+        "  // If there's an error loading models.json, we say so",
+        "| `toolErrorBg` | Tool execution box (error state) |",
+        " 7|} catch (error) {",
+        "ValueError: 7 is no colour",
+        "FAILED tests/test_hex.py",
+    ]
+
+    found = quoted(("tool", "\n".join(read)), room=80).splitlines()
+    assert found == [f"{ERRORS}:", "- ValueError: 7 is no colour", "- FAILED tests/test_hex.py"]
+
+
+def test_a_reply_that_only_says_done_is_not_quoted():
+    """It does not say what."""
+    assert quoted(("assistant", "Done.")) == ""
+    assert "archive" in quoted(("assistant", "Done. I moved the old logs to the archive."))
+
+
 def test_what_a_call_was_given_is_no_reply():
     """Nobody was told so."""
     thought = "thought: The fare is basic, so it cannot be cancelled under the policy of the airline."

@@ -57,6 +57,25 @@ def test_ordinary_words_are_not_salient(word):
     assert kind_of(word) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "</div>", "s/undefined,$/defaultTheme,/g", "sed -i s/0,/", "/\\t/g", "/^abc/i", "/abc/.test(x)", "\\x1b[31mfailed",
+        "\x1b[31mfailed\x1b[0m",
+    ],
+)  # fmt: skip
+def test_what_stands_between_slashes_in_code_is_no_path(text):
+    """Closing tags, patterns, substitutions, and colours of a terminal."""
+    assert terms(text) == {}
+
+
+def test_an_escaped_line_end_is_no_part_of_a_path():
+    """Code holds paths so."""
+    found = terms("print('/usr/bin/env\\n') and '\\n/opt/lib/a.so'")
+
+    assert [item.text for item in found.values()] == ["/usr/bin/env", "/opt/lib/a.so"]
+
+
 def test_dates_and_quotations_in_prose_are_read():
     """In words, with units behind a blank, and in Chinese."""
     got = phrases('On May 20th, 2024 he said "use tabs" after 30 minutes; 会议在2024年4月1日,关于「预算」。')
