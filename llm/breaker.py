@@ -6,29 +6,36 @@ budget; who keeps it is the caller's business. The clock is wall time for the sa
 threads.
 
 A model that answered is a model that works, but not one that can summarise: refused chunks are counted by themselves, and only a
-summary that passed ends the pause after them.
+summary that passed ends the pause after them. Until then none of them is asked for again.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 _MOST_DOUBLINGS: Final = 1  # of the pause, each time that a model is refused again
+_MOST_CHUNKS: Final = 1000  # that are remembered as refused
 
 
 class _Route:
-    def __init__(self, failures: int = 0, retry_at: float = 0.0, reason: str = "", refusals: int = 0) -> None:
+    def __init__(
+        self, failures: int = 0, retry_at: float = 0.0, reason: str = "", refusals: int = 0, chunks: Sequence[str] = ()
+    ) -> None:
         self.failures = failures
         self.refusals = refusals  # chunks in a row of which no answer passed
         self.retry_at = retry_at  # 0: closed
         self.reason = reason
+        self.chunks = dict.fromkeys(chunks)  # refused ones, oldest first
         self.probing = False
 
     def as_dict(self) -> dict[str, Any]:
-        return {"failures": self.failures, "retry_at": self.retry_at, "reason": self.reason, "refusals": self.refusals}
+        return {
+            "failures": self.failures, "retry_at": self.retry_at, "reason": self.reason, "refusals": self.refusals,
+            "chunks": list(self.chunks),
+        }  # fmt: skip
 
 
 class Breaker:
@@ -43,6 +50,12 @@ class Breaker:
         self._clock = clock
         self._routes: dict[str, _Route] = {}
         self._lock = threading.Lock()
+
+    def has_refused(self, route: str, chunk: str) -> bool:
+        """Was this chunk refused, and no summary of the route has passed since?"""
+        with self._lock:
+            state = self._routes.get(route)
+            return state is not None and chunk in state.chunks
 
     def allow(self, route: str) -> bool:
         """May this route be called now? A True must be followed by ``success``, ``failure`` or ``release``."""
@@ -71,11 +84,15 @@ class Breaker:
         with self._lock:
             self._routes.pop(route, None)
 
-    def refused(self, route: str, reason: str) -> None:
+    def refused(self, route: str, reason: str, chunk: str = "") -> None:
         """No answer of the route about a chunk was a summary. Its pause doubles with each chunk after the first ones."""
         with self._lock:
             state = self._routes.setdefault(route, _Route())
             state.refusals += 1
+            if chunk:
+                state.chunks[chunk] = None
+            while len(state.chunks) > _MOST_CHUNKS:
+                state.chunks.pop(next(iter(state.chunks)))
             state.reason = reason[:200]
             state.probing = False
             if self._threshold and state.refusals >= self._threshold:
@@ -121,6 +138,7 @@ class Breaker:
                     _number(saved.get("retry_at")),
                     reason=str(saved.get("reason", "")),
                     refusals=int(_number(saved.get("refusals"))),
+                    chunks=[str(each) for each in chunks] if isinstance(chunks := saved.get("chunks"), list) else (),
                 )
         with self._lock:
             self._routes = routes

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
@@ -79,6 +80,7 @@ class _Run:
 
     def __init__(self, whole: Source, deadline: float, cancelled: Callable[[], bool], routes: tuple[str, ...]) -> None:
         self.whole = whole
+        self.chunk = _name(whole.task)
         self.routes = routes
         self.deadline = deadline
         self.cancelled = cancelled
@@ -95,6 +97,13 @@ class _Run:
     def note(self, route: str, rung: str, outcome: str) -> None:
         if len(self.attempts) < 24:
             self.attempts.append({"route": route or "host", "rung": rung, "outcome": outcome[:240]})
+
+
+def _name(task: SummaryTask) -> str:
+    """A chunk's name: by what it begins with, since it grows with each turn."""
+    first = task.lines[0] if task.lines else None
+    parts = task.chat, task.depth, task.focus, first and first.address, first and first.text
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class _Accepted(NamedTuple):
@@ -234,6 +243,9 @@ class Ladder:
     # ---------------------------------------------------------------------------------------------------------- routes
     def _on_route(self, task: SummaryTask, route: str, run: _Run) -> _Accepted | None:
         """The task summarised by one route, in parts where needed; None when the route fails at any part."""
+        if self._breaker.has_refused(route, run.chunk):
+            run.note(route, "", "refused before, and none of its summaries has passed since")
+            return None
         if not self._breaker.allow(route):
             run.note(route, "", "left alone after failures")
             return None
@@ -245,7 +257,7 @@ class Ladder:
             )
         except SummaryRejected as exc:
             run.refused += 1
-            self._breaker.refused(route, str(exc))
+            self._breaker.refused(route, str(exc), run.chunk)
             run.note(route, "", str(exc))
         except (SummaryTooLong, SummaryUnavailable) as exc:
             run.note(route, "", str(exc))

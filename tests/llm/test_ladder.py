@@ -280,18 +280,34 @@ def test_a_model_whose_answers_are_all_refused_is_left_alone():
     """Two chunks, each asked for twice; then extracts, at no cost."""
     model = Scripted([BAD["tiny"]])
     one = ladder(model)
-    for _ in range(5):
-        one.summarise(task(), deadline=LATER)
+    for n in range(5):
+        one.summarise(task(chat=str(n)), deadline=LATER)
 
     assert len(model.asked) == 4
+
+
+def test_a_refused_chunk_is_asked_for_again_only_after_another_one_passed():
+    """It is the same chunk when it has grown, and with a restart between; under another focus it is another one."""
+    bad, good = BAD["tiny"], lambda prompt: Reply(honest(prompt))
+    model = Scripted([bad, bad, good, good, good])
+    one, again = ladder(model, threshold=9), ladder(model, threshold=9)
+    one.summarise(task(work()[:-1]), deadline=LATER)
+    again._breaker.load(json.loads(json.dumps(one._breaker.dump())))
+    left = again.summarise(task(), deadline=LATER)
+    asked = len(model.asked)
+    again.summarise(task(focus="the importer"), deadline=LATER)
+
+    assert (asked, left.quality) == (2, "provisional")
+    assert checks(left)["reasons"] == ["refused before, and none of its summaries has passed since"]
+    assert again.summarise(task(), deadline=LATER).quality == "verified"
 
 
 def test_one_good_summary_makes_up_for_a_refused_chunk():
     """Only refusals in a row say that a model cannot summarise."""
     model = Scripted([BAD["tiny"], BAD["tiny"], lambda prompt: Reply(honest(prompt)), BAD["tiny"], BAD["tiny"]])
     one = ladder(model)
-    for _ in range(4):
-        one.summarise(task(), deadline=LATER)
+    for n in range(4):
+        one.summarise(task(chat=str(n)), deadline=LATER)
 
     assert len(model.asked) == 7
 
