@@ -55,6 +55,10 @@ _ESCAPE = re.compile(r"\\(?:[\\nrtbf]|u([0-9a-fA-F]{4}))")
 _LOW_HALF = re.compile(r"\\u[dD][c-fC-F]")  # the second escape of a character that has two
 _HALF = 6
 _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
+#: A string of JSON; the last one of a text that was cut off has no end.
+_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)', re.DOTALL)
+_ESCAPED = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\.", re.DOTALL)
+_SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\f": "\f", "\\b": " ", '\\"': '"', "\\\\": "\\", "\\/": "/"}
 
 
 class IndexRow(NamedTuple):
@@ -359,8 +363,8 @@ def _border(text: str, low: int, high: int) -> int:
 
 
 # -- JSON within texts, as it reads -----------------------------------------------------------------------------
-# What most tools answer, and the arguments of calls. Only for what is indexed, and for finding it in the text: texts, offsets and
-# literals stay those of what is stored.
+# What most tools answer, and the arguments of calls. Only for what is indexed, for finding it in the text, and for summarisers:
+# texts, offsets and literals stay those of what is stored.
 def json_begins(text: str) -> int:
     """Begin of JSON with escapes in a text (the output of most tools, the arguments of calls); its length if nowhere."""
     found = _JSON.search(text) if "\\" in text else None
@@ -375,9 +379,22 @@ def unescaped(text: str) -> str:
 
 
 def as_read(text: str) -> str:
-    """A whole text as it reads."""
+    """A whole text as it reads, not for the index: each string of its JSON decoded, those within strings too."""
     begin = json_begins(text)
-    return text if begin == len(text) else text[:begin] + unescaped(text[begin:])
+    return text if begin == len(text) else text[:begin] + _STRING.sub(_decoded, text[begin:])
+
+
+def _decoded(match: re.Match[str]) -> str:
+    if "\\" not in match[1]:
+        return match[0]
+    said = _ESCAPED.sub(_character, match[1])
+    if "\\" in said and said.lstrip().startswith(("{", "[")):
+        said = as_read(said)
+    return f'"{said}{match[2]}'
+
+
+def _character(match: re.Match[str]) -> str:
+    return _characters(match) if match[1] else _SHORT.get(match[0], match[0])
 
 
 def blanked(text: str, low: int, high: int) -> str:

@@ -46,8 +46,37 @@ def test_a_result_that_changed_says_what_is_new(world: World) -> None:
     assert [text.splitlines()[1:] for text in shown if "fresh.py" in text] == [["fresh.py"]]
 
 
-def test_results_are_read_decoded(world: World) -> None:
-    """A word behind a line end is that word, not one that begins with an n."""
-    shown = lines(world, ran(chat().user("go"), json.dumps({"output": "first\nname"})))
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        ({"output": "first\nname"}, "first\nname"),
+        ({"output": 'say "order_id"now'}, 'say "order_id"now'),
+        ({"output": "C:\\temp\\notes.txt\tof C:\\new"}, "C:\\temp\\notes.txt\tof C:\\new"),
+        ({"output": r"a pattern \n and \u0041"}, r"a pattern \n and \u0041"),
+        ({"output": "gr\u00fcn \U0001f600 \u65e5\u672c"}, "gr\u00fcn \U0001f600 \u65e5\u672c"),
+        ({"result": json.dumps({"content": 'def f():\n    return "order_id"\n'})}, 'def f():\n    return "order_id"\n'),
+        ([{"type": "text", "text": 'a "quoted_name"\nb'}], 'a "quoted_name"\nb'),
+    ],
+)
+def test_results_are_read_decoded(world: World, answer: Any, read: str) -> None:
+    """A word behind a line end or a quotation mark is that word, a path keeps its backslashes, JSON within JSON is read too."""
+    shown = "\n".join(lines(world, ran(chat().user("go"), json.dumps(answer))))
 
-    assert any("first\nname" in text for text in shown)
+    assert read in shown
+    assert '\\"' not in shown
+
+
+def test_a_result_that_was_cut_off_within_an_escape_is_read_decoded(world: World) -> None:
+    """Hosts cut long results anywhere."""
+    shown = "\n".join(lines(world, ran(chat().user("go"), json.dumps({"output": 'alpha\n"beta"\n' * 9})[:-3])))
+
+    assert 'alpha\n"beta"\nalpha' in shown
+    assert '\\"' not in shown
+
+
+def test_a_lone_half_of_a_character_is_no_obstacle(world: World) -> None:
+    """It cannot be stored or sent."""
+    shown = "\n".join(lines(world, ran(chat().user("go"), '{"output": "half \\ud83d of it\\nend"}')))
+
+    assert "of it\nend" in shown
+    shown.encode()
