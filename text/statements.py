@@ -111,7 +111,7 @@ _COMMAND: Final = lazy(
 )
 _PARTS: Final = lazy(r"((?:[.:;!] |[。：；！])+)")
 #: A message that takes back the one before it.
-_TAKEN_BACK: Final = lazy(
+_TAKEN_BACK: Final = re.compile(
     r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
     r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
     r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back|nvm|scrap that|undo that|"
