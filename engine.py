@@ -595,7 +595,7 @@ class LCMEngine(ContextEngine):
             outcome = runtime.compress_pass.compact(session, request)
         if self.session_id in runtime.rewrites.states:
             runtime.rewrites.compacted(session, *seen, progress=outcome.messages is not None)
-        if rotation is not None:
+        if rotation is not None and (outcome.messages is not None or not given_up()):
             runtime.orders.rotated(self.session_id)
         return outcome
 

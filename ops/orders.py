@@ -21,14 +21,12 @@ _PULLED = "pulled:"
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """Order of a rotation: all up to ``last_seq`` but the fresh tail leaves the prompt at the next turn.
+    """Order of a rotation: all but the fresh tail leaves the prompt at the next turn.
 
     ``lacking``: messages that the prompt neither shows nor covers; the rotation covers them.
     """
 
     session_id: str
-    last_seq: int
-    ordered_at: float
     lacking: tuple[int, ...] = ()
 
 
@@ -43,13 +41,11 @@ class Orders:
         found = self._meta.value(_ROTATE + session_id)
         if not isinstance(found, dict):
             return None
-        lacking = tuple(each for each in found.get("lacking", ()) if isinstance(each, int))
-        return Rotation(session_id, int(found.get("last_seq", 0)), float(found.get("at", 0.0)), lacking)
+        return Rotation(session_id, tuple(each for each in found.get("lacking", ()) if isinstance(each, int)))
 
     def rotate(self, order: Rotation) -> None:
         """Order a rotation; a second order replaces the first."""
-        said = {"last_seq": order.last_seq, "at": order.ordered_at, "lacking": list(order.lacking)}
-        self._meta.note(_ROTATE + order.session_id, said)
+        self._meta.note(_ROTATE + order.session_id, {"lacking": list(order.lacking)})
 
     def rotated(self, session_id: str) -> None:
         """The rotation was carried out."""

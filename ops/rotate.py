@@ -60,8 +60,7 @@ def apply(deps: Access, progress: Progress = silent) -> Rotated:
         return plan
     session = _rotatable(deps)
     made = backup.roll(deps, progress)
-    last = deps.store.last_seq(session.conversation_id)
-    Orders(deps.db).rotate(Rotation(session.session_id, last, deps.clock(), plan.lacking))
+    Orders(deps.db).rotate(Rotation(session.session_id, plan.lacking))
     said = "Everything before the newest messages leaves the prompt at the next message."
     return replace(plan, status="ordered", reason=said, backup=made.path)
 

@@ -410,7 +410,7 @@ def _order(deps: Access, session_id: str) -> None:
         and session.ended_at is None
         and deps.dag.latest_assembly(session.conversation_id) is not None
     ):
-        Orders(deps.db).rotate(Rotation(session_id, deps.store.last_seq(session.conversation_id), deps.clock()))
+        Orders(deps.db).rotate(Rotation(session_id))
 
 
 def _emptied(deps: Access, store_id: int, more: int) -> tuple[Stored, Message]:

@@ -74,3 +74,19 @@ def test_a_short_session_has_nothing_to_rotate(tmp_path: Path) -> None:
     said = "Nothing to do: the prompt holds no message before the newest 64."
     assert answer("rotate", home.deps(trusted=True)).text == said
     assert answer("rotate apply", home.deps(trusted=True)).text == said
+
+
+def test_a_rotation_that_the_host_called_off_waits_for_the_next_message(hermes_home: Path) -> None:
+    """The answer said that the messages leave the prompt then."""
+    host = Host(hermes_home, window=200_000)
+    live = chat().turns(60)
+    host.says(live)
+    host.command("rotate apply")
+    host.engine._compression_cancelled_check = lambda: True
+    kept = host.compress(live.copy())
+    host.engine._compression_cancelled_check = None
+
+    assert kept == live
+    assert host.engine.should_compress(0)
+    assert len(host.compress(live.copy())) < len(live)
+    assert not host.engine.should_compress(0)
