@@ -106,7 +106,7 @@ class SummaryDag:
     # -- writing ------------------------------------------------------------------------------------
     def add(self, node: NewNode, *, now: float) -> Node:
         """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
-        with self._db.transaction(), skips_counted(self._db, "nodes", kept=node.wanted is not None):
+        with self._db.transaction(), skips_counted(self._db, "nodes", kept=node.wanted is not None) as added:
             node = self._without_secrets(node)
             before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,))
             if before:
@@ -124,6 +124,7 @@ class SummaryDag:
                     node.model, node.rung, node.checks, now, node.replaces,
                 ),
             )  # fmt: skip
+            added.append(node_id)
             column = "store_id" if node.depth == 0 else "child_id"
             self._db.execute(
                 f"INSERT INTO node_sources(node_id, position, {column}) SELECT ?, key, value FROM json_each(?) ORDER BY key",

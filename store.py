@@ -164,11 +164,11 @@ class MessageStore:
         of the first row, for the search index (None: read it). Raises Overtaken when somebody else appended in the meantime.
         """
         prepared = [_Prepared.of(row) for row in rows]  # before anybody waits for the database
-        with self._db.transaction(), skips_counted(self._db, "messages", kept=any(row.address for row in rows)):
+        kept = any(row.address for row in rows)
+        with self._db.transaction(), skips_counted(self._db, "messages", kept=kept) as ids:
             session_key, last, newest = self._place(session_id, conversation_id)
             if last != expected_seq:
                 raise Overtaken(f"conversation {conversation_id} is at {last}, not at {expected_seq}")
-            ids: list[int] = []
             entries, later = list[Posting](), list[int]()
             tail = (self._end_of(conversation_id, newest) if previous_text is None else previous_text)[-CONTEXT_CHARS:]
             for n, (row, ready) in enumerate(zip(rows, prepared, strict=True), 1):

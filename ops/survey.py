@@ -20,16 +20,14 @@ from ..storage import seals
 from ..storage.blocks import UNREADABLE, Blocks
 from ..storage.connection import Database
 from ..storage.files import Progress, quick_check, silent
-from ..storage.meta import Meta
+from ..storage.meta import NOT_READ, Meta
 from ..storage.packing import read_json, unpack, unpack_block
-from ..storage.schema import has_numbers, lacked, lost_parts
+from ..storage.schema import has_numbers, lacked, lost_parts, quoted
 from ..storage.upgrade import Reference
 from ..text import content
 
 #: In ``meta``, and the name of a check: what of it an operator has accepted.
 ACCEPTED = "accepted:"
-#: In ``meta``: how many messages repairs could not read.
-NOT_READ = "not_read"
 #: Rows that a count may touch before it says "at least".
 COUNT_LIMIT = 50_000
 #: How many of the newest rows a scan of the doctor looks at, unless a deep check was asked for.
@@ -234,11 +232,8 @@ class Survey:
 
     def unreadable_once(self) -> int:
         """Messages that repairs could not read, but for those that came back under their address (a stand-in has them)."""
-        noted, removed = (Meta(self._db).value(key) for key in (NOT_READ, "removed:messages"))
-        if not isinstance(noted, int) or not isinstance(removed, int):
-            return 0
-        came_back = removed - (self.given("messages") - self._db.query("SELECT count(*) FROM messages")[0][0])
-        return max(0, noted - max(0, int(came_back)))
+        noted = Meta(self._db).value(NOT_READ)
+        return noted if isinstance(noted, int) else 0
 
     def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
         """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first.
@@ -285,7 +280,7 @@ class Survey:
     def touch(self) -> None:
         """Read the first page of every table. Raises StoreCorrupt where one of them is none."""
         for name in self.tables():
-            self._db.query(f'SELECT 1 FROM "{name}" NOT INDEXED LIMIT 1')
+            self._db.query(f"SELECT 1 FROM {quoted(name)} NOT INDEXED LIMIT 1")
 
     def tables(self) -> Sequence[str]:
         """Names of all tables."""

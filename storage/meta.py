@@ -48,22 +48,28 @@ _COUNT_BOTH = (
     "WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key GLOB 'removed:*')"
 )
 _GIVEN = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
+#: How many messages repairs could not read, but for those that came back since.
+NOT_READ = "not_read"
+_FEWER = "UPDATE meta SET value = max(0, CAST(value AS INTEGER) - ?) WHERE key = ?"
 
 
 @contextmanager
-def skips_counted(db: Database, table: str, *, kept: bool) -> Iterator[None]:
+def skips_counted(db: Database, table: str, *, kept: bool) -> Iterator[list[int]]:
     """Count of addresses that an insert skips: they count as removed, for a total would count them as rows.
 
-    ``kept``: the rows have their addresses from another file; others skip none.
+    One that had no row, and gets one back, counts as removed no more. ``kept``: the rows have their addresses from another file;
+    others skip none. The caller adds their addresses to the list.
     """
-    before = db.fetch(_GIVEN, (table,))[0][0] if kept else 0
-    yield
+    before, added = db.fetch(_GIVEN, (table,))[0][0] if kept else 0, list[int]()
+    yield added
     if kept:
-        skipped = db.fetch(_GIVEN, (table,))[0][0] - before
-        skipped -= db.fetch(f"SELECT count(*) FROM {table} WHERE rowid > ?", (before,))[0][0]
+        back = sum(address <= before for address in added)
+        skipped = db.fetch(_GIVEN, (table,))[0][0] - before - (len(added) - back)
         if skipped > 0:
             db.execute(_COUNT_BOTH)
             db.execute(ADD, (skipped, f"removed:{table}"))
+        for key in (f"removed:{table}", *([NOT_READ] if table == "messages" else [])) if back else ():
+            db.execute(_FEWER, (back, key))
 
 
 class Meta:

@@ -22,13 +22,13 @@ from ...storage import files
 from ...storage.blocks import UNREADABLE, Blocks
 from ...storage.connection import Database
 from ...storage.files import Progress, Salvage, silent
-from ...storage.meta import COUNT_REMOVED, Meta
+from ...storage.meta import COUNT_REMOVED, NOT_READ, Meta
 from ...storage.packing import read_json
 from ...storage.schema import lacked
 from ...text import content
 from .. import backup
 from ..render import counted
-from ..survey import NOT_READ, Survey, damages, readable
+from ..survey import Survey, damages, readable
 from ..upkeep import reindex
 from .content import Guess, give_to_owners, guesses, index_damage, left_words
 from .file import QUICK_BYTES

@@ -22,7 +22,10 @@ from worlds.process import chat
 
 from hermes_lcm import command
 from hermes_lcm.command import answer
+from hermes_lcm.ops.survey import Survey
 from hermes_lcm.storage import leaves, schema
+from hermes_lcm.store import NewRow
+from hermes_lcm.text import content
 
 Damage = Callable[[bytearray, random.Random], None]
 SAID = chat().turns(160).rounds(40).says("done")
@@ -237,6 +240,30 @@ def test_messages_that_were_cut_off_are_named_until_the_loss_is_accepted(source:
     assert accepted.code == 0, accepted.text
     assert "FAILED" not in answer("doctor deep", world.deps(None)).text
     world.close()
+
+
+def test_messages_that_came_back_count_again_and_are_missed_by_no_later_repair(source: Path, tmp_path: Path) -> None:
+    """Under their addresses, as a stand-in brings them."""
+    world = Home(shutil.copytree(source, tmp_path / "home"))
+    stored = [row for rows in world.runtime.whole_store.row_batches() for row in rows]
+    world.close()
+    data = world.path.read_bytes()
+    world.path.write_bytes(data[: len(data) * 3 // 4])
+    answer("doctor repair apply", world.deps(None))
+    store, survey, conversation = world.runtime.whole_store, Survey(world.runtime.db), stored[0].head.conversation_id
+    there = {row.store_id for rows in store.row_batches() for row in rows}
+    gone = [row for row in stored if row.store_id not in there]
+    back = [NewRow(content.read_message(row.stored_json), wanted=row.store_id) for row in gone]
+    lost = survey.unreadable_once()
+    store.append(conversation, stored[0].head.session_id, store.last_seq(conversation), back, source="", now=1.0)
+    totals = [(survey.total("messages", "store_id"), survey.unreadable_once())]
+    world.raw("DROP TABLE health")
+    answer("doctor repair apply", world.deps(None))
+    totals += [(survey.total("messages", "store_id"), survey.unreadable_once())]
+    world.close()
+
+    assert lost == len(back) > 0
+    assert totals == [(len(stored), 0)] * 2
 
 
 #: Columns of messages that a repair fills again: what each says stands in the message, or follows from where it stands.
