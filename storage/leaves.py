@@ -78,7 +78,7 @@ class Leaves:
         out: dict[int, int] = {}
         for number in range(1, self._last + 1):
             page, at = self._page(number), 100 if number == 1 else 0
-            if len(page) > at and page[at] in (_TABLE_INNER, _INDEX_INNER):
+            if number not in self._freed and len(page) > at and page[at] in (_TABLE_INNER, _INDEX_INNER):
                 count = min(int.from_bytes(page[at + 3 : at + 5], "big"), self._size // 4)
                 cells = [int.from_bytes(page[n : n + 2], "big") for n in range(at + 12, at + 12 + 2 * count, 2)]
                 for cell in (at + 8, *cells):

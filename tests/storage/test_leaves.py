@@ -30,3 +30,17 @@ def test_a_file_that_ends_in_its_list_of_free_pages_is_read_up_to_there(tmp_path
     log = bytes(8) + (4096).to_bytes(4, "big") + bytes(20) + frame
 
     assert ("a text that is kept",) in [tuple(cell.values) for cell in Leaves(cut, log).cells()]
+
+
+def test_a_page_that_is_used_again_belongs_to_the_table_that_uses_it(tmp_path: Path) -> None:
+    """A free page above it, of a table that was emptied, names it still."""
+    path = tmp_path / "file.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("PRAGMA secure_delete=OFF")
+        raw.execute("CREATE TABLE kept(text)")
+        raw.execute("CREATE TABLE gone(text)")
+        raw.executemany("INSERT INTO gone VALUES (?)", [("x" * 500,)] * 5000)
+        raw.execute("DELETE FROM gone")
+        raw.executemany("INSERT INTO kept VALUES (?)", [("y" * 500,)] * 2000)
+
+    assert [cell.of for cell in Leaves(path.read_bytes()).cells() if cell.values == ("y" * 500,)] == ["kept"] * 2000
