@@ -190,8 +190,8 @@ def _tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
         if name.startswith("sqlite_"):
             continue
         try:
-            quoted = name.replace('"', '""')
-            found[name] = frozenset(str(row[1]) for row in connection.execute(f'PRAGMA table_info("{quoted}")'))
+            columns = connection.execute(f"PRAGMA table_info({schema.quoted(name)})")
+            found[name] = frozenset(str(row[1]) for row in columns)
         except sqlite3.OperationalError:  # a virtual table of a module that this SQLite lacks
             found[name] = frozenset()
     return found

@@ -447,10 +447,21 @@ def _unknown_to_sqlite(query: _Query, table: str) -> list[str]:
     try:
         query(f"EXPLAIN QUERY PLAN INSERT INTO main.{table} DEFAULT VALUES")
     except (sqlite3.OperationalError, StoreError) as exc:
-        if found := _UNKNOWN.search(str(exc)):
-            return [found.group()]
+        if found := unknown_in(exc):
+            return [found]
         raise
     return []
+
+
+def quoted(name: str) -> str:
+    """Name of a table or column in a statement, whatever another program called it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def unknown_in(exc: Exception) -> str:
+    """A function or an order that SQLite does not know, by the words of its error; "" for any other error."""
+    found = _UNKNOWN.search(str(exc))
+    return found.group() if found else ""
 
 
 def lost_parts(query: _Query) -> list[str]:

@@ -663,6 +663,22 @@ def test_a_column_of_another_program_is_no_damage_whatever_it_takes(statements: 
     assert files.faults(made.path) == ()
 
 
+@pytest.mark.parametrize(
+    "columns",
+    ["word TEXT COLLATE theirs PRIMARY KEY", "word TEXT CHECK(told(word))"],
+    ids=["its order", "its function"],
+)
+def test_another_programs_table_that_sqlite_cannot_check_is_no_damage(columns: str, world: Home) -> None:
+    """It said "no such collation sequence", and no backup could be made. Ours are checked as ever."""
+    indexed(world, f"""CREATE TABLE "my ""words" ({columns})""")
+    world = world.restart()
+    found, made = doctor(world.deps(), deep=True), backup.back_up(world.deps())
+
+    assert (found["overall"], files.faults(made.path)) == ("healthy", ())
+    overwrite(world, "health")
+    assert not repair.diagnose(world.deps()).well
+
+
 def test_another_programs_table_of_the_name_of_ours_is_in_nobodys_way(world: Home) -> None:
     """We make ours on demand only."""
     before = stored(world)
