@@ -132,7 +132,7 @@ LOAD: Final = Tool(
         Param("session_id", "name", "Default: current."),
         Param("after_store_id", "int", "Go on after this message.", low=0, default=0, aliases=("cursor",)),
         _BUDGET,
-        Param("limit", "int", "Default 50.", low=1, high=200, default=50),
+        Param("limit", "int", "Most messages.", low=1, high=200),
         Param("max_content_chars", "int", "Default 4000.", low=0, high=10_000_000, default=4000, shown=False),
         Param("role", "roles", aliases=("roles",), shown=False),
         Param("time_from", "time", _TIME, aliases=("since",), shown=False),

@@ -34,6 +34,7 @@ _FRAME_TOKENS = 250
 _TELL_ALL = {"lcm_status", "lcm_doctor"}
 #: Hits of one search: of a JSON answer, and at most of one in lines, which ends with its budget.
 _MOST_HITS, _LEAST_LINES, _MOST_LINES = 10, 60, 200
+_MOST_LOADED = 50  # messages of a page as JSON
 _LINE_TOKENS = 16  # of the shortest hits
 
 
@@ -138,7 +139,9 @@ def _most_lines(args: Args) -> int:
 
 def _load(caller: Access, args: Args) -> Answer:
     wanted = Wanted(args["role"] or (), args["source"] or (), args["time_from"], args["time_to"])
-    ask = expand.Load(args["session_id"], args["after_store_id"], args["limit"], args["max_content_chars"], wanted)
+    as_lines = args["format"] == "text"
+    limit = args["limit"] or (_MOST_LINES if as_lines else _MOST_LOADED)
+    ask = expand.Load(args["session_id"], args["after_store_id"], limit, args["max_content_chars"], as_lines, wanted)
     return expand.load(caller, ask, _room(caller, args))
 
 
@@ -212,10 +215,11 @@ def _expand_one(caller: Access, args: Args) -> Answer:
     if address.kind == "sum":
         if address.last is not None:
             raise BadRequest(f"{address} is a range; expand one summary at a time")
-        sources = expand.Sources(args["source_offset"], args["source_limit"], args["recursive"])
+        as_lines = args["format"] == "text"
+        sources = expand.Sources(args["source_offset"], args["source_limit"], args["recursive"], as_lines)
         out = expand.summary(caller, address.number, sources, args["content_offset"], room)
     elif address.last is not None:
-        out = expand.stretch(caller, address, args["conversation_id"], room)
+        out = expand.stretch(caller, address, args["conversation_id"], room, as_lines=args["format"] == "text")
     else:
         out = expand.message(caller, address.number, piece, room)
     return _of_conversation(caller, args, address, out)

@@ -8,7 +8,7 @@ business, looking without reading ``overview``'s.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,13 +16,14 @@ from ..errors import BadRequest
 from ..records import Node, Row
 from ..search.scope import Wanted
 from ..session import Session
-from . import beside
+from . import beside, lines
 from .access import Access
 from .arguments import Address
 from .grep import NOTE
 from .paging import (
     MOST_HINT,
     Answer,
+    Line,
     Part,
     Room,
     Shown,
@@ -56,6 +57,7 @@ class Load:
     after: int = 0
     limit: int = 50
     most_chars: int = 4000
+    as_lines: bool = False  # the answer will be text
     wanted: Wanted = field(default_factory=Wanted)
 
 
@@ -77,6 +79,7 @@ class Sources:
     offset: int = 0
     limit: int = 200
     recursive: bool = False
+    as_lines: bool = False
 
 
 # ------------------------------------------------------------------------------------------------------------ sessions
@@ -106,7 +109,8 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
         revised = {"superseded_by": f"msg_{newer[row.store_id]}"} if row.store_id in newer else {}
         return {**revised, **_told(caller, row)}
 
-    shown, _ = page(_rows(caller, ids), room, most_chars=ask.most_chars, extra=facts)
+    written = _writer() if ask.as_lines else None
+    shown, _ = page(_rows(caller, ids), room, most_chars=ask.most_chars, extra=facts, written=written)
     out["messages"] = [with_handle(each) for each in shown]
     last = out["messages"][-1]["store_id"] if shown else 0
     if shown and last < newest:
@@ -136,6 +140,19 @@ def _before(caller: Access, session: Session) -> Answer | None:
 def _rows(caller: Access, ids: Sequence[int]) -> Iterator[Row]:
     for at in range(0, len(ids), _BATCH):
         yield from caller.load_rows(ids[at : at + _BATCH])
+
+
+def _writer() -> Callable[[Shown], Line]:
+    """How an answer in lines writes the messages of one page: each with the line of its day, where it is the first of it."""
+    told = ""
+
+    def written(shown: Shown) -> Line:
+        nonlocal told
+        item = with_handle(shown)
+        before, told = told, (item.get("time") or "")[:10]
+        return Line("\n".join([*([] if told == before else [f"lcm: {told} UTC"]), *lines.message(item, day=not told)]))
+
+    return written
 
 
 def with_handle(shown: Shown) -> Answer:
@@ -235,7 +252,9 @@ def _ranges(piece: Slice) -> Answer:
     return {name: f"{value[0]}-{value[1]}" for name, value in named if value}
 
 
-def stretch(caller: Access, address: Address, conversation_id: int | None, room: Room) -> Answer:
+def stretch(
+    caller: Access, address: Address, conversation_id: int | None, room: Room, *, as_lines: bool = False
+) -> Answer:
     """The readable messages of a range of addresses (of one conversation, if it is named), in order."""
     last = address.last if address.last is not None else address.number
     if last < address.number:
@@ -251,7 +270,8 @@ def stretch(caller: Access, address: Address, conversation_id: int | None, room:
     def facts(row: Row) -> Answer:
         return {"session_id": rows[row.store_id].session_id, **_told(caller, row)}
 
-    shown, cut = page(_rows(caller, ids[:_MOST_IN_RANGE]), room, most_chars=4000, extra=facts)
+    written = _writer() if as_lines else None
+    shown, cut = page(_rows(caller, ids[:_MOST_IN_RANGE]), room, most_chars=4000, extra=facts, written=written)
     out["messages"] = [with_handle(each) for each in shown]
     if cut or len(ids) > _MOST_IN_RANGE:
         following = ids[len(shown)]
@@ -278,7 +298,7 @@ def summary(caller: Access, node_id: int, ask: Sources, content_offset: int, roo
     )
     wanted = sources[ask.offset : ask.offset + ask.limit]
     if leaf or ask.recursive:
-        items, resume = _source_messages(caller, wanted, content_offset, room)
+        items, resume = _source_messages(caller, wanted, content_offset, room, as_lines=ask.as_lines)
     else:
         items, resume = _source_nodes(caller, wanted, content_offset, room)
     out["expanded"] = items
@@ -319,9 +339,12 @@ def _messages_below(caller: Access, node: Node) -> list[int]:
     return list(dict.fromkeys(out))
 
 
-def _source_messages(caller: Access, ids: Sequence[int], offset: int, room: Room) -> tuple[list[Answer], int]:
+def _source_messages(
+    caller: Access, ids: Sequence[int], offset: int, room: Room, *, as_lines: bool
+) -> tuple[list[Answer], int]:
     """Messages that fit; where the last of them was cut (0: nowhere)."""
     items: list[Answer] = []
+    written = _writer()
     readable = caller.scopes.messages(ids, caller.everything())
     for row in _rows(caller, ids):
         if row.store_id not in readable:
@@ -339,6 +362,9 @@ def _source_messages(caller: Access, ids: Sequence[int], offset: int, room: Room
         items.append(with_handle(shown))
         if shown.next_offset is not None:
             return items, shown.next_offset
+        if as_lines:
+            before.use_up(written(shown))
+            room.tokens, room.chars = before.tokens, before.chars
     return items, 0
 
 

@@ -334,17 +334,22 @@ def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) ->
 
 # ------------------------------------------------------------------------------------------------------------- many
 def page(
-    rows: Iterable[Row], room: Room, *, most_chars: int | None, extra: Callable[[Row], Mapping[str, Any]]
-) -> tuple[list[Shown], bool]:
+    rows: Iterable[Row], room: Room, *, most_chars: int | None, extra: Callable[[Row], Mapping[str, Any]],
+    written: Callable[[Shown], Line] | None = None,
+) -> tuple[list[Shown], bool]:  # fmt: skip
     """Messages in order until the room is used up; (them, did one not fit). The first one is always shown.
 
-    ``extra``: what else is told of a message.
+    ``extra``: what else is told of a message; ``written``: a message as an answer in lines has it.
     """
     out: list[Shown] = []
     for row in rows:
         if out and not _worth(row, room, most_chars):
             return out, True
+        before = Room(room.tokens, room.chars)
         out.append(show(row, room, Part(most_chars=most_chars), extra(row)))
+        if written is not None:
+            before.use_up(written(out[-1]))
+            room.tokens, room.chars = before.tokens, before.chars
     return out, False
 
 

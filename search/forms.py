@@ -138,13 +138,15 @@ _FINALS: Final = str.maketrans("מנצפכ", "םןץףך")
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """``common``: words that say nothing of the matter; ``letters``: what no other language here writes."""
+    """``common``: words that say nothing of the matter; ``letters``: what no other language here writes; ``spellings``: a letter
+    and what is written for it."""
 
     common: frozenset[str]
     endings: tuple[str, ...]
     beginnings: tuple[str, ...] = ("",)
     letters: str = ""
     least: int = _LEAST_ROOT
+    spellings: tuple[tuple[str, str], ...] = ()
 
 
 def _longest(text: str) -> tuple[str, ...]:
@@ -165,6 +167,7 @@ _LANGUAGES: Final = {
         _longest("e en er ern es em s n st t et ten te est tet end ende enden ung ungen lich liche lichen"),
         ("", "ge"),
         "äöüß",
+        spellings=(("ä", "ae"), ("ö", "oe"), ("ü", "ue")),
     ),
     "fr": _Language(
         frozenset(
@@ -179,6 +182,7 @@ _LANGUAGES: Final = {
             "eur euse eurs ation ations ement ements i is it ie ies ir irent issent issait u ue us ues re"
         ),
         letters="êëîïœûùÿ",
+        spellings=(("œ", "oe"),),
     ),
     "es": _Language(
         frozenset(
@@ -313,12 +317,18 @@ class Forms:
 def forms(word: str, of: str) -> Forms:
     """Other forms of a word; nothing where its language knows none."""
     found = _LANGUAGES.get(of)
-    lowered = plain(unicodedata.normalize("NFC", word.lower()))
-    if found is None or not _WORD.fullmatch(lowered) or not found.least <= len(lowered) <= _MOST_LETTERS:
+    spelt = _spelt(unicodedata.normalize("NFC", word.lower()), found) if found is not None else []
+    if found is None or not _WORD.fullmatch(spelt[0]) or not found.least <= len(spelt[0]) <= _MOST_LETTERS:
         return Forms()
-    roots = tuple(dict.fromkeys(_ended(each, found) for each in _begun(lowered, found)))
+    roots = tuple(dict.fromkeys(_ended(each, found) for lowered in spelt for each in _begun(lowered, found)))
     made = {stem(each): each for root in roots for each in _inflected(root, found)}
-    return Forms(roots, tuple({**made, stem(lowered): lowered}.items()))
+    return Forms(roots, tuple({**made, **{stem(each): each for each in spelt}}.items()))
+
+
+def _spelt(word: str, of: _Language) -> list[str]:
+    """A word without accents, and as it is written where a keyboard lacks a letter: München, Muenchen."""
+    other = [word.replace(one, two) for pair in of.spellings for one, two in (pair, pair[::-1]) if one in word]
+    return [*dict.fromkeys(map(plain, (word, *other)))]
 
 
 def _begun(word: str, of: _Language) -> Iterator[str]:

@@ -24,7 +24,7 @@ from ..records import Flag, Scope
 from ..storage.connection import Database, marks, padded
 from ..storage.files import Progress, silent
 from ..storage.meta import INDEXED_STILL, Meta
-from . import documents
+from . import documents, forms
 from . import query as words
 from .dates import When
 from .documents import IndexRow, postings
@@ -147,6 +147,7 @@ FEW = 5000  # messages of a scope that is searched whole
 COSTLY = 50_000  # postings that take bm25 longer to count than a small scope takes to be read
 SCANNED_BY_WORD = 200_000  # rows of a word that a pattern needs: with more, the messages are read one by one as well
 LEAST_SCAN_S = 0.02
+_LEAST_BEGINNING = 5  # letters of a word that longer ones begin with
 SCANNED = 5000  # addresses read ahead of a scan
 _OF = documents.STORE_ID_SQL.format("d.id")
 _GONE = (
@@ -413,6 +414,8 @@ class MessageIndex:
         self._climb(pool, query, plan, where, newest=terms.sort == "recency")
         if not pool.found or (query.strict and pool.rungs == ["any"]):
             self._fall_back(pool, query, plan, where, terms.texts, terms.limit)
+        if not pool.found and not query.strict:
+            self._go_on(pool, query, where)
         if not pool.found and query.required:
             query = words.loosened(query)
             plan, where = self._affordable(query, where)
@@ -539,6 +542,13 @@ class MessageIndex:
         if reached:
             pool.cut, pool.reached = True, max(pool.reached, reached)
             pool.notes.append("only the newest messages were scanned for the literal text")
+
+    def _go_on(self, pool: Pool, query: Query, where: Where) -> None:
+        """Texts in which a longer word begins with one of the query: "Datenbank Server" is in "Datenbankserver"."""
+        said = [atom.written.strip('"') for atom in query.atoms if not atom.stop and len(atom.stems) == 1]
+        begun = dict.fromkeys(words.beginning(forms.plain(word)) for word in said if len(word) >= _LEAST_BEGINNING)
+        if begins := " OR ".join(filter(None, begun)):
+            pool.add_rows("prefix", self._fts.match(begins, where, CANDIDATES, own=True), bonus=1.0, limit=CANDIDATES)
 
     # -- ranking ------------------------------------------------------------------------------------
     def _rank(self, found: _Gathered, terms: _Terms) -> None:

@@ -220,6 +220,28 @@ def test_what_cannot_be_sent_is_written_out(tmp_path: Path) -> None:
     archive.raw("lcm_expand", store_id=1).encode()
 
 
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("lcm_load_session", {"budget_tokens": 2000}),
+        ("lcm_expand", {"store_id": "msg_1..msg_150", "max_tokens": 2000}),
+        ("lcm_expand", {"node_id": "sum_1", "max_tokens": 2000}),
+    ],
+)
+def test_a_page_of_short_messages_uses_its_budget(tmp_path: Path, tool: str, args: dict[str, object]) -> None:
+    """It is measured as it is written, not as JSON, and no fixed number of messages ends it."""
+    archive = Archive(tmp_path, *(user(f"the port of service {n} is {8000 + n}") for n in range(200)))
+    archive.node("They spoke of ports.", range(1, 151))
+
+    answer = archive.raw(tool, **args)
+
+    assert 1500 < max(tokens.count(answer), len(answer) / 4) <= 2250
+
+
+def test_an_address_among_facts_is_written_as_it_is_given(archive: Archive) -> None:
+    assert "address msg_3;" in archive.raw("lcm_describe", id="msg_3")
+
+
 def test_a_page_names_the_call_for_the_next(archive: Archive) -> None:
     """A session is read to its end with what each page says."""
     seen: list[int] = []

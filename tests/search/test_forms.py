@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from worlds.recall import Archive, user
 
 from hermes_lcm.search import forms
 
@@ -35,3 +38,26 @@ def test_forms_are_made_of_the_word_alone() -> None:
 def test_a_short_word_has_no_other_forms() -> None:
     """Its endings would make other words of it."""
     assert forms.forms("Tür", "de") == forms.Forms()
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("Ich bin nach München geflogen", "muenchen"),
+        ("Ich bin nach Muenchen geflogen", "Wann war das mit München?"),
+        ("Elle a reçu les œufs", "Combien de oeufs a-t-elle ?"),
+        ("Der Datenbankserver läuft auf Port 5432", "Datenbank Server"),
+    ],
+)
+def test_another_spelling_of_a_word_is_found(tmp_path: Path, said: str, asked: str) -> None:
+    """As it is typed where a keyboard lacks the letter, or as a part of a longer word; never "not in this archive"."""
+    archive = Archive(tmp_path, user("Das Wetter war schön"), user(said), user("Il faisait beau"))
+
+    assert archive.found(asked)[:1] == [2]
+
+
+def test_what_no_word_begins_with_is_not_in_the_archive(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, user("Das Wetter war schön"), user("Die Zebrastreifen sind weiß"))
+
+    assert archive.found("Elefanten Nashörner") == []
+    assert archive.found('"Zebra Streifen"') == []
