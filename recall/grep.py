@@ -58,7 +58,7 @@ _WHAT_THEY_SAID = re.compile(
     re.IGNORECASE,
 )
 _SUMMARIES = 2  # in it, beside messages
-_CLOSING = "." * 100  # what its last line costs
+_CLOSING = "." * 120  # what its last line costs, and how many hits are told beside those that were found
 _MOST_SIZED = 60  # hits whose stretches are planned; of further ones, where there is room, a sentence is shown
 _LEAST_STRETCH = 20  # of the one hit that an answer shows in any case
 _BESIDE = ("closed_by", "called_by", "failed", "subagents", "notes")

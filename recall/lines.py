@@ -236,7 +236,8 @@ def _found(answer: Answer, day: str) -> str:
     first = "best" if answer.get("sort") != "time" else "of the best the oldest" if least else "oldest"
     when = f"; {day} UTC" if day else "; times UTC"
     how = f" by {'/'.join(answer['matched_by'])}" if answer.get("matched_by") else ""
-    return f"{_QUOTED} {least}{answer['total_results']} found{how} in {answer['searched']}; {first} first{when}"
+    beside = f", with {near} beside them" if (near := answer.get("neighbours")) else ""
+    return f"{_QUOTED} {least}{answer['total_results']} found{how} in {answer['searched']}{beside}; {first} first{when}"
 
 
 def _sessions(count: int) -> str:

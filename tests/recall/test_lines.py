@@ -95,6 +95,16 @@ def test_an_answer_says_how_many_hits_are_left(archive: Archive, budget: int) ->
     assert shown == 82
 
 
+def test_neighbours_of_a_hit_are_told_apart_from_what_was_found(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, user("lunch was fine"), user("my locker code is 4411"), says("noted, thank you"))
+
+    answer = archive.raw("lcm_grep", query="locker code")
+    told = re.search(r"(\d+) found .*, with (\d+) beside them", answer)
+
+    assert told is not None
+    assert int(told[1]) + int(told[2]) == len(HIT.findall(answer)) == 3
+
+
 def test_of_what_a_search_leaves_out_none_is_counted(tmp_path: Path) -> None:
     """The newest of a question are those that say more than half as much of it as the best."""
     said = (user(f"service {n} and its port") for n in range(40))
