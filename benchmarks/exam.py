@@ -63,8 +63,9 @@ def drive(
         for turn in turns:
             agent.turn(turn)
             agent.runtime.preparer.idle(30)
-        deps = operator_access(agent.runtime, agent.runtime.sessions.find(agent.session_id), None)
+        deps = operator_access(agent.runtime, agent.runtime.sessions.find(agent.session_id), agent.engine)
         data = grading.exam(deps)
+        assert data["prompt_exact"], "another prompt was graded than the one that was sent"
         made = probes([row for rows in agent.runtime.store.row_batches() for row in rows])
         agent.close()
     return data, made

@@ -129,7 +129,8 @@ def drive(
             played += 1
         took = time.perf_counter() - began
         session = agent.runtime.sessions.find(agent.session_id)
-        data = grading.exam(operator_access(agent.runtime, session, None))
+        data = grading.exam(operator_access(agent.runtime, session, agent.engine))
+        assert data["prompt_exact"], "another prompt was graded than the one that was sent"
         nodes = [node for some in agent.runtime.dag.node_batches() for node in some]
         longest = max((each["ended"] - each["began"] for each in agent.compactions), default=0.0)
         many = len(agent.compactions)

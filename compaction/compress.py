@@ -53,6 +53,7 @@ class Outcome:
     folded: int = 0  # messages that left the prompt for summaries
     leaves: int = 0  # those summaries
     unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
+    state_tokens: int = 0  # room of the present state
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
@@ -213,7 +214,8 @@ class CompressPass:
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
         tail_ids = [store_id for n in order for store_id in entries[n].ids]
-        state = self._present(session, tail_ids, state_tokens(request.threshold, roots))
+        state_room = state_tokens(request.threshold, roots)
+        state = self._present(session, tail_ids, state_room)
         first, policy = whole[pinned] if pinned is not None else None, self._policy()
 
         def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
@@ -246,7 +248,7 @@ class CompressPass:
             self._dag.seal(assembly_id, own.context_digest(text))
         poor = sum(1 for node in roots if node.quality == "provisional" and node.rung != ARCHIVE_RUNG)
         said = "compacted" if after <= limit else "compacted as far as possible; the prompt is above its threshold"
-        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit)
+        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit, state_tokens=state_room)
 
     def _unchanged(self, session: Session, roots: Sequence[Node]) -> None:
         """Raises SourcesChanged where another file came in place of the one in which the roots were found."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..compaction.compress import state_tokens
 from ..errors import BadRequest, StoreError
+from ..ops.costs import state_room
 from ..ops.render import counted, table
 from ..ops.status import window
 from ..prompt.context_message import context_text, prefix_tokens, saved_tokens
@@ -111,7 +112,7 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
         Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.ancestry(assembly.conversation_id)
     ]
     roots = in_order(deps.dag.nodes(assembly.roots))
-    room = state_tokens(window(deps)[1], roots)
+    room = state_room(deps.db, assembly.assembly_id) or state_tokens(window(deps)[1], roots)
     state = PresentState(deps.store, deps.ledger, deps.sessions).block(
         segments, shown=assembly.tail_ids, room_tokens=room
     )

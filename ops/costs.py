@@ -59,8 +59,11 @@ class Costs:
     def _today(self) -> str:
         return datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
 
-    def folded(self, session_id: str, assembly_id: int, before: int, after: int) -> None:
-        """A compaction: its prompt before and after, and what the session's day had of requests and summaries until then."""
+    def folded(self, session_id: str, assembly_id: int, before: int, after: int, state: int = 0) -> None:
+        """A compaction: its prompt before and after, and what the session's day had of requests and summaries until then.
+
+        ``state``: tokens that its present state could take.
+        """
         day, session_id = self._today(), self._clean(session_id)
         so_far = {
             what: sum(
@@ -74,7 +77,7 @@ class Costs:
         }
         self.note(
             session_id,
-            **{f"before:{assembly_id}": before, f"after:{assembly_id}": after},
+            **{f"before:{assembly_id}": before, f"after:{assembly_id}": after, f"state:{assembly_id}": state},
             **{f"{name}:{assembly_id}": so_far[what] for what, name in _SO_FAR.items()},
         )
 
@@ -92,6 +95,12 @@ class Costs:
                         row,
                     )
             self._unsaved.clear()
+
+
+def state_room(db: Database, assembly_id: int) -> int:
+    """Tokens that the present state of a compaction could take; 0 where nobody noted them."""
+    rows = db.query("SELECT amount FROM costs WHERE what = ?", (f"state:{assembly_id}",))
+    return int(rows[0][0]) if rows else 0
 
 
 class Prices(NamedTuple):

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from worlds.process import Chat, World, chat, owner_rights
 
-from hermes_lcm.command import answer
+from hermes_lcm.command import answer, operator_access
+from hermes_lcm.engine import LCMEngine
 from hermes_lcm.exam import grading
 from hermes_lcm.exam.probes import probes
+from hermes_lcm.host import facts
 from hermes_lcm.recall.access import Access
 
 
@@ -133,3 +135,27 @@ def test_a_conversation_that_was_never_compacted_is_in_the_prompt(world: World) 
     data = grading.exam(deps(world))
 
     assert data["all"]["prompt"] == data["all"]["n"] == 2
+
+
+@pytest.mark.parametrize("live", [True, False], ids=["beside its agent", "elsewhere"])
+def test_what_is_graded_is_the_prompt_that_was_sent(hermes_home: Path, live: bool) -> None:
+    """Where the provider counts more than the host, the present state had less room than the threshold says."""
+    lcm: Any = LCMEngine()
+    lcm.update_model("m", 64_000)
+    lcm.on_session_start("s", hermes_home=str(hermes_home), platform="cli")
+    said = chat()
+    for n in range(120):
+        said.user(f"Never touch the folder number{n} of the archive, please.").says(
+            f"Port {4000 + n} is for number{n}. " * 25
+        )
+    lcm.should_compress(facts.rough(said))
+    lcm.update_from_response({"prompt_tokens": 2 * facts.rough(said)})
+    lcm.compress(said, current_tokens=2 * facts.rough(said))
+    session = lcm.runtime.find_session("s")
+    access = operator_access(lcm.runtime, session, lcm if live else None)
+    data = grading.exam(replace(access, trusted=True))
+    lcm.runtime.preparer.stop()
+    lcm.runtime.db.close()
+
+    assert lcm.last_compression["assembly"]
+    assert data["prompt_exact"]
