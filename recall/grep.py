@@ -650,6 +650,8 @@ class Search:
 
     def _nothing(self, hits: Hits) -> Answer:
         """Text of an empty answer."""
+        if self._ask.cursor is not None and hits.hits:
+            return {"notes": ["no more hits behind this cursor; without it the search begins again"]}
         out: Answer = {}
         if hits.reached <= 1:  # else it would be said of what was not looked at
             messages, sessions = self._caller.scopes.counts(self._ask.chosen.scope)

@@ -147,6 +147,7 @@ FEW = 5000  # messages of a scope that is searched whole
 COSTLY = 50_000  # postings that take bm25 longer to count than a small scope takes to be read
 SCANNED_BY_WORD = 200_000  # rows of a word that a pattern needs: with more, the messages are read one by one as well
 LEAST_SCAN_S = 0.02
+_TOLD_SPANS = 2  # times of which nothing was found; of a month there is one each year
 _LEAST_BEGINNING = 5  # letters of a word that longer ones begin with
 SCANNED = 5000  # addresses read ahead of a scan
 _OF = documents.STORE_ID_SQL.format("d.id")
@@ -517,6 +518,11 @@ class MessageIndex:
         if days := when.days(found.place.at for found in pool.found.values()):
             pool.notes.append(
                 f"messages of the time that the query names ({days}) come first; time_from and time_to insist on it"
+            )
+        else:
+            days = when.days((first + last) / 2 for first, last in when.spans) if len(when.spans) <= _TOLD_SPANS else ""
+            pool.notes.append(
+                f"no match is of the time that the query names{f' ({days})' if days else ''}; these are of others"
             )
 
     def _fall_back(self, pool: Pool, query: Query, plan: Plan, where: Where, texts: Texts | None, limit: int) -> None:

@@ -95,6 +95,14 @@ def test_an_answer_says_how_many_hits_are_left(archive: Archive, budget: int) ->
     assert shown == 82
 
 
+def test_behind_the_last_hit_nothing_is_claimed_to_be_missing(archive: Archive) -> None:
+    """A cursor may be given with another query than its own."""
+    answer = archive.raw("lcm_grep", query="port", scope="messages", cursor="500.0.82.0.0")
+
+    assert "no more hits behind this cursor" in answer
+    assert "not in this archive" not in answer
+
+
 def test_neighbours_of_a_hit_are_told_apart_from_what_was_found(tmp_path: Path) -> None:
     archive = Archive(tmp_path, user("lunch was fine"), user("my locker code is 4411"), says("noted, thank you"))
 

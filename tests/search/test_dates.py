@@ -320,6 +320,23 @@ def test_the_answer_says_which_time_it_read(tmp_path: Path) -> None:
     assert "2025-06-03" in " ".join(archive.grep("Why did the deployment fail on 3 June 2025?")["notes"])
 
 
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("Why did the deployment fail on 4 June 2020?", "(2020-06-04)"),
+        ("Did the deployment fail before 2020?", "(before 2020-01-01)"),
+        ("Why did the deployment fail in August?", "names; these"),
+    ],
+)
+def test_that_nothing_is_of_the_named_time_is_told(tmp_path: Path, question: str, told: str) -> None:
+    """Else what was said at another time passes for it."""
+    archive = Archive(tmp_path)
+    archive.say(user("the deployment failed"), at=at("2025-06-03"))
+
+    note = next(each for each in archive.grep(question)["notes"] if "no match is of the time" in each)
+    assert told in note
+
+
 def test_of_a_month_without_its_year_those_are_told_that_were_meant(tmp_path: Path) -> None:
     archive = Archive(tmp_path)
     archive.say(user("the deployment failed"), at=at("2025-06-03"))
