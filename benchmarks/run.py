@@ -34,6 +34,7 @@ TITLES = {
     "facts": "Facts of a long conversation", "exam": "What the agent still knows",
     "proactive": "Recall that nobody asked for",
     "languages": "Words in other forms",
+    "train_ranking": "The ranking, for conversations that it was not trained on",
     "situations": "A small model before the tools", "semantic": "Ranking by meaning", "lookup": "Search",
     "loading": "Loading", "tokens": "Token estimate", "disk": "Disk", "scale": "From a thousand to a million messages",
     "soak": "A hundred thousand messages in one session", "adoption": "Taking over other archives",
