@@ -519,7 +519,7 @@ _NO_VERB: Final = "".join(
 )
 _COUNTED: Final = (
     r"%|px|ms\b|[kmg]?b\b|bytes|characters|tokens|lines|words|users|people|customers|requests|messages|rows|items|files|times|"
-    r"cases|tests|steps|dollars|euros?\b|usd|eur\b|zeilen|nutzer|zeichen|lignes|líneas|linhas|righe|строк|行|个"
+    r"cases|tests|steps|dollars|euros?\b|usd|eur\b|years|jahren?|anni|años|anos|лет|руб|zeilen|nutzer|zeichen|lignes|líneas|linhas|righe|строк|行|个"
 )
 _IN_MONTH: Final = (
     rf"\b(?:in|during|of|since|last|this|before|after|until|till)\s+(?:early\s+|late\s+|mid-?\s*)?{_MONTH}(?![a-z])"

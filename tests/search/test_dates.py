@@ -205,7 +205,8 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
      "mayo",
      "in spring boot", "real estate", "elle a été ici", "did the tests fall apart", "what did we plan by friday?", "on weekends",
      "the first half of a year", "primavera", "a spring in the mattress",
-     "which may 3 users do?", "may 5 of them fail?", "a limit of 2000 users", "in 2020 lines", "may be in may be not"],
+     "which may 3 users do?", "may 5 of them fail?", "a limit of 2000 users", "in 2020 lines", "may be in may be not",
+     "vor 2000 Jahren"],
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
     """A wrong guess would push the right answers down."""
