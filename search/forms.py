@@ -198,6 +198,7 @@ _LANGUAGES: Final = {
             "e an en ara aran are cion ciones acion aciones icion iciones dor dora dores miento mientos mente io ion iones"
         ),
         letters="ñ¿¡",
+        spellings=(("z", "c"),),  # lápiz, lápices
     ),
     "pt": _Language(
         frozenset(
@@ -250,7 +251,7 @@ _LANGUAGES: Final = {
         frozenset("أي أين إلى التي الذي ان أن او أو عن على في كان كانت كم كيف لا لم لماذا ما ماذا متى مع من منذ نحن هذا "
         "هذه هل هو هي و يا".split()),
         _longest("ة ات ه ها هم ي نا ين ون ان ك كم تنا ته تها"),
-        ("", "ال", "و", "ب", "ل", "ف", "ك", "وال", "بال", "لل", "كال", "فال"),
+        ("", "ال", "و", "ب", "ل", "ف", "ك", "وال", "بال", "لل", "كال", "فال", "وب", "ول", "وبال", "ولل"),
         "ابتثجحخدذرزسشصضطظعغفقكلمنهويءآأؤإئةى",
         least=3,
     ),
