@@ -213,8 +213,7 @@ class CompressPass:
         stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
-        tail_ids = [store_id for n in order for store_id in entries[n].ids]
-        state_room = state_tokens(request.threshold, roots)
+        tail_ids, state_room = [i for n in order for i in entries[n].ids], state_tokens(request.threshold, roots)
         state = self._present(session, tail_ids, state_room)
         first, policy = whole[pinned] if pinned is not None else None, self._policy()
 
