@@ -16,7 +16,7 @@ from typing import Final
 from ..text import markers, salience
 from ..text.salience import MONTHS, lazy
 from ..text.statements import QUOTED, is_order, lifts, own_words
-from . import elsewhere
+from . import languages
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000
@@ -110,10 +110,10 @@ _DECISIONS: Final = (
     ),
 )
 _STATED: Final = (
-    (NAME, (*_NAMES, *elsewhere.NAMES)),
-    (DATE, (*_DATES, *elsewhere.DATES)),
-    (VALUE, (*_VALUES, *elsewhere.VALUES)),
-    (DECISION, (*_DECISIONS, *elsewhere.DECISIONS)),
+    (NAME, (*_NAMES, *languages.NAMES)),
+    (DATE, (*_DATES, *languages.DATES)),
+    (VALUE, (*_VALUES, *languages.VALUES)),
+    (DECISION, (*_DECISIONS, *languages.DECISIONS)),
 )
 _MORE_VERBS: Final = (
     "provide|highlight|maintain|tailor|respond|answer|cite|quote|prefer|assume|commit|speak|address|mention|trust"
