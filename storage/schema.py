@@ -566,10 +566,14 @@ def _make_again(connection: sqlite3.Connection, index: str, statement: str) -> N
     """Make an index in place of another one of its name: another process may open the file at the same time, and be faster."""
     connection.execute("SAVEPOINT again")
     try:
-        connection.execute(f"DROP INDEX IF EXISTS {index}")
-        connection.execute(statement)
-    except sqlite3.IntegrityError:  # rows that it would not have let in: the doctor tells of them
-        connection.execute("ROLLBACK TO again")
+        try:
+            connection.execute(f"DROP INDEX IF EXISTS {index}")
+            connection.execute(statement)
+        except (sqlite3.IntegrityError, sqlite3.OperationalError) as exc:
+            if isinstance(exc, sqlite3.OperationalError) and exc.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                raise
+            # Rows that it would not have let in, or a column that is gone: the doctor tells of them, and the rest is read.
+            connection.execute("ROLLBACK TO again")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")

@@ -162,6 +162,16 @@ def test_an_index_that_was_made_otherwise_is_made_again(db: Database) -> None:
     assert db.query(sql) == before
 
 
+def test_a_column_that_another_program_renamed_stops_no_reading_of_others(db: Database) -> None:
+    """SQLite renames it in our index as well, and the index cannot be made again; the doctor names the column."""
+    with db.transaction():
+        db.execute("ALTER TABLE archives RENAME COLUMN handle TO name")
+    db.close()
+
+    assert db.query("SELECT count(*) FROM messages") == [(0,)]
+    assert schema.lost_parts(db.query) == ["archives.handle"]
+
+
 def test_two_processes_that_make_a_dropped_index_again_are_in_nobodys_way(db: Database) -> None:
     """Both have seen that it is not there."""
     with db.transaction():
