@@ -88,11 +88,10 @@ def _lost(deps: Access) -> StoreError | None:
             return None
     except (LcmError, OSError):
         return None  # the status meets it itself
-    if not deps.reads_all:  # how much others have said is not a chat's to know
-        gone = StoreError("the archive is empty or gone, and there was one")
-        gone.remedy = "the operator's `hermes lcm doctor` names the way back"
-        return gone
-    error = StoreError(f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {left}")
+    error = StoreError(backup.gone(deps, left))
+    if not deps.reads_all:
+        error.remedy = backup.ASK_OPERATOR
+        return error
     best = backup.best_backup(deps)
     error.remedy = "put the file back from where it was moved to" if best is None else backup.way_back(deps)
     if best is not None and best.sound:
@@ -569,8 +568,11 @@ def _performed(verb: Verb, deps: Access, words: Words) -> Answer:
     around = backup.traces_around(deps)
     if not around:
         return Answer("Nothing is stored yet.", {"stored": 0})
-    said = f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {around}"
-    return Answer(f"Not done: {said}\nWhat to do: `/lcm doctor` names the way back.", {"error": said}, FAILED)
+    said, remedy = (
+        backup.gone(deps, around),
+        "`/lcm doctor` names the way back" if deps.reads_all else backup.ASK_OPERATOR,
+    )
+    return Answer(f"Not done: {said}\nWhat to do: {remedy}.", {"error": said}, FAILED)
 
 
 def _run(verb: Verb, deps: Access, words: Words) -> Answer:

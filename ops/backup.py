@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..errors import BadRequest, LcmError, NotFound, StoreCorrupt, StoreError, StoreTooNew, StoreTooOld, way_out
 from ..recall.access import Access
@@ -614,10 +614,21 @@ def way_out_for(deps: Access, exc: LcmError) -> str:
         return way_out(exc)
 
 
+#: What a chat can do where the archive is gone.
+ASK_OPERATOR: Final = "the operator's `hermes lcm doctor` names the way back"
+
+
+def gone(deps: Access, around: str) -> str:
+    """Words about a database that is gone, and what is left of it. How much others have said is not a chat's to know."""
+    if not deps.reads_all:
+        return "the archive is empty or gone, and there was one"
+    return f"{deps.db.path} is {'empty' if deps.db.path.exists() else 'not there'}, but there are: {around}"
+
+
 def traces_around(deps: Access) -> str:
-    """Traces around a database that there was one: backups, payload files, conversations of the host."""
+    """Traces around a database that there was one: backups, payload files, and for the operator the host's conversations."""
     told = [said] if (said := left_of(deps)) else []
-    if count := _host_messages(deps.home):
+    if deps.reads_all and (count := _host_messages(deps.home)):
         told.append(f"{count:,} messages in sessions of Hermes")
     return "; ".join(told)
 

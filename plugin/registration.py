@@ -168,7 +168,7 @@ def _register_cli(ctx: Any) -> None:
 
 
 def _stoppable(call: Callable[..., Any]) -> Callable[..., Any]:
-    """A call that Ctrl-C ends in words, also while it imports what would say them."""
+    """A call that ends with "Stopped." at Ctrl-C, also while it imports the plugin."""
 
     def callback(*args: Any) -> Any:
         try:

@@ -501,7 +501,8 @@ def test_the_status_of_a_chat_shows_no_other_session(shared: Home) -> None:
     assert "zebra" not in said
 
 
-def test_a_chat_hears_that_the_archive_was_emptied(shared: Home) -> None:
+@pytest.mark.parametrize("words", ["status", "doctor", "cost", "search zebra", "sessions", "recall", "ledger"])
+def test_a_chat_hears_that_the_archive_was_emptied(words: str, shared: Home) -> None:
     """Without a word of how much others had said."""
     deps = shared.deps("anna")
     run("backup", shared.deps(None))
@@ -509,11 +510,11 @@ def test_a_chat_hears_that_the_archive_was_emptied(shared: Home) -> None:
     for ending in ("", "-wal", "-shm"):
         Path(f"{shared.path}{ending}").unlink(missing_ok=True)
     shared.path.touch()
-    said = run("status", deps)
+    said = run(words, deps)
 
     assert "the archive is empty or gone, and there was one" in said
     assert "Nothing is stored yet" not in said
-    assert "backup" not in said
+    assert not [each for each in ("backup", "6 messages") if each in said], said
 
 
 # -- explaining ----------------------------------------------------------------------------------------

@@ -88,12 +88,15 @@ def _nothing(deps: Access) -> Finding:
     best, around = backup.best_backup(deps), backup.traces_around(deps)
     if not around:
         return ok(f"{path}: nothing stored yet ({'an empty file' if is_file else 'no file'})", path=path)
+    lost = "what was stored is not here; nothing was made or changed by looking"
+    if not deps.reads_all:
+        return fail(backup.gone(deps, around), meaning=lost, remedy=backup.ASK_OPERATOR)
     sound = best is not None and best.sound
     command = f"/lcm restore {best.path.name} apply" if best is not None and sound else ""
     command = "/lcm import host apply" if best is None and "sessions" in around else command
     return fail(
-        f"{path} is {'empty' if is_file else 'not there'}, but there are: {around}",
-        meaning="what was stored is not here; nothing was made or changed by looking",
+        backup.gone(deps, around),
+        meaning=lost,
         remedy="put the best backup back"
         if sound
         else backup.way_back(deps)
