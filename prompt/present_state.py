@@ -26,6 +26,7 @@ from .work_log import Closed
 _REQUEST_CHARS, _WORDS_CHARS, _RULE_CHARS = 600, 300, 400
 _USERS, _REPLIES, _RESULTS = 500, 300, 200  # rows that are read, newest first
 _VALUES_A_LINE = 3
+_REPLACED = 3  # rules that one line names as replaced
 _FILES, _TOUCHED, _FAILURES = 12, 5, 15
 _ASKED_CHARS, _OUTCOME_CHARS = 70, 240  # of a request that is finished
 _REASON_CHARS, _SKILLS = 120, 2
@@ -268,12 +269,20 @@ def _rule(rule: work_log.Rule, read: _Read) -> str:
     old = rule.replaces
     if rule.row.store_id not in read.raw:
         said = f"- {_who(read, rule.row)} said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
-        replaced = f" (replaces {_day(old.row)}: {work_log.quoted(old.text, _RULE_CHARS)})" if old is not None else ""
-        return said + replaced
+        return said + (f" (replaces {'; before it '.join(_replaced(old))})" if old is not None else "")
     if old is None or old.row.store_id in read.raw:
         return ""
     replaced = f"- no longer in force {_day(old.row)}: {work_log.quoted(old.text, _RULE_CHARS)}"
     return f"{replaced}; replaced by what {_who(read, rule.row)} said in msg_{rule.row.store_id}"
+
+
+def _replaced(rule: work_log.Rule | None) -> list[str]:
+    """A rule that was replaced, and those that it had replaced itself, newest first."""
+    out: list[str] = []
+    while rule is not None and len(out) < _REPLACED:
+        out.append(f"{_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}")
+        rule = rule.replaces
+    return out
 
 
 def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:

@@ -526,8 +526,16 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
             before = [out.pop(each) for each in gone]
             if not before and not is_rule(sentence):  # it lifts a rule that nobody knows
                 continue
-            out[key] = Rule(row, sentence, before[-1] if before else None)
+            out[key] = Rule(row, sentence, _chained(before))
     return list(out.values())
+
+
+def _chained(rules_: Sequence[Rule]) -> Rule | None:
+    """Rules that one takes the place of, as if each had replaced the one before it: none of them is lost."""
+    last: Rule | None = None
+    for rule in rules_:
+        last = rule if rule.replaces is not None else rule._replace(replaces=last)
+    return last
 
 
 def ruling(row: Row) -> int:

@@ -380,3 +380,16 @@ def test_a_request_without_blanks_is_a_request(world: World, request_: str) -> N
     assert [each for each in lines if "Fix the parser" in each] == [line(lines, "the user's first request")]
     assert sum(request_ in each for each in lines) == 1
     assert not any("谢谢" in each or "super" in each for each in lines)
+
+
+def test_what_was_replaced_twice_is_still_named(world: World) -> None:
+    """Alike rules may be of different things: whichever was meant, none is lost."""
+    messages = chat().user("Build it.").says("ok")
+    for module in ("alpha", "beta", "gamma"):
+        messages.user(f"From now on use ruff in module {module}.").says("ok")
+    said = line(
+        block(world, messages.user("Sum all columns.").rounds(60, words=300), threshold=20_000), "the user said"
+    )
+
+    assert [word for word in ("gamma", "beta", "alpha") if word in said] == ["gamma", "beta", "alpha"]
+    assert said.count("[msg_") == 3
