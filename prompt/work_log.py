@@ -474,6 +474,13 @@ def quoted(text: str, limit: int) -> str:
 _READ_CHARS: Final = 4000
 _RULES_OF_A_MESSAGE: Final = 8
 _QUESTION_CHARS: Final = 100
+#: A request for words, which the reply gave.
+_ASKS: Final = re.compile(
+    r"\W*(?:please |bitte |por favor,? )?(?:(?:explain|describe|tell me|show me|what|why|how|who|when|where|which|erklär|sag mir|"
+    r"zeig mir|was|warum|wie|wer|wann|wo|explica|explícame|dime|muéstrame|qué|"
+    r"por qué|cómo|cuándo)\b|请?(?:解释|告诉我|说明)|为什么|什么)",
+    re.IGNORECASE,
+)
 
 
 class Closed(NamedTuple):
@@ -556,8 +563,8 @@ def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:
 
 
 def _is_small(text: str) -> bool:
-    questions = len(text) <= _QUESTION_CHARS and text.rstrip().endswith(("?", "？"))
-    return questions or salience.is_acknowledgement(text)
+    questions = text.rstrip().endswith(("?", "？")) or _ASKS.match(text) is not None
+    return (questions and len(text) <= _QUESTION_CHARS) or salience.is_acknowledgement(text)
 
 
 _DELEGATING: Final = "delegate_task"

@@ -352,9 +352,44 @@ _DONE: Final = re.compile(
     rf"(?:it|that|this|the [^.\n]{{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
     rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d)\b|successfully {_DEEDS}|all (?:\d+ )?(?:tests|checks) pass|"
     r"(?:the|your) [^.\n]{1,90} (?:has|have) been (?:successfully )?\w+|"
-    rf"完成|我?已|好了|fertig|erledigt|listo|hecho|terminado|c['’]est fait|готово|{_DEEDS_ELSEWHERE})",
+    r"完成|我?已(?!经?(?:看|读|查|了解|知道|收到|检查|分析|理解|明白))|"
+    rf"好了|fertig|erledigt|listo|hecho|terminado|c['’]est fait|готово|{_DEEDS_ELSEWHERE})",
     re.IGNORECASE,
 )
+_PARTICIPLES: Final = (
+    r"(?:fixed|created|pushed|merged|deleted|removed|added|updated|renamed|moved|installed|deployed|sorted|formatted|translated|sent|"
+    r"committed|cleaned|refactored|migrated|upgraded|configured|generated|written|saved|published|released|closed|resolved|"
+    r"implemented|converted|replaced|copied|uploaded|booked|cancell?ed|scheduled|archived|restored|reverted)"
+)
+#: A first sentence that says of a thing what was done to it.
+_IS_DONE: Final = re.compile(
+    rf"^\W*(?:i(?:['’]ve| have)? (?:now |just |successfully )?(?:sent|sorted|formatted|translated|refactored|migrated|converted|"
+    rf"configured|generated|cleaned|archived)\b|"
+    r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)[^.!?:\n]{2,70}? "
+    rf"(?:(?:is|are|has been|have been) (?:now |all )?)?(?:successfully )?(?<!was )(?<!were )(?<!i )(?<!you )(?<!we )(?<!be )"
+    rf"{_PARTICIPLES}(?=\W*\Z|[.,!;:\n]| (?:in|and|to|from|on|with|as|for|at|now)\b)|"
+    r"(?:die|der|das|alle|dein\w*) [^.!?\n]{1,60} (?:ist|sind|wurden?)(?: jetzt| nun| alle)* (?:[^.!?\n]{0,30} )?"
+    r"(?:ge\w+(?:t|en)|\w+iert|(?:be|ent|er|ver)\w+t|\w+ge\w+(?:t|en)|fertig|auf dem neuesten stand)\b|"
+    r"(?:el|la|los|las|todos?|todas?) [^.!?\n]{1,60} (?:está|están|ha sido|han sido|fue|fueron|quedó|quedaron)(?: ahora| ya)* "
+    r"\w+(?:ad|id)[oa]s?\b|"
+    r"(?:le|la|les|tout|toutes) [^.!?\n]{1,60} (?:est|sont|a été|ont été)(?: maintenant)? \w+(?:é|i|u)e?s?\b|"
+    r"[^，。！？\n]{0,20}(?:已经|已|都)(?:被)?(?:更新|删除|修复|添加|创建|完成|修改|移动|部署|提交|合并|安装|升级|重命名|发送|替换|生成|保存|翻译|清理|推送|"
+    r"写好|改好|处理))",
+    re.IGNORECASE,
+)
+_UNDONE: Final = re.compile(
+    r"\b(?:not|no|none|never|nothing|nobody|will|to|should|could|can|must|would|may|might|if|when|once|until|being|almost|partly|"
+    r"partially|half|only|some|nicht|noch|kein\w*|fast|nur|teilweise|werden|wird|aún|todavía|casi|sólo|solo|pas|presque|encore)\b|"
+    r"n['’]t\b|[没不未还只]",
+    re.IGNORECASE,
+)
+#: What in the same sentence takes it back.
+_BUT: Final = re.compile(
+    r"\b(?:but|however|so|therefore|which|fail\w*|missing|error|not|cannot|broken?|aber|deshalb|fehl\w*|pero|por eso|mais)\b|"
+    r"n['’]t\b|\?|但|所以|失败",
+    re.IGNORECASE,
+)
+_FIRST: Final = re.compile(r"[^.!?\n。！？]*[.!?。！？]?")
 #: What a reply begins with that only seems to tell of an end.
 _OPEN: Final = re.compile(
     r"^[^.!?\n]{0,90}?\b(?:(?:not|n['’]t|noch nicht) (?:\w+ ){0,3}(?:yet|so far|done|finished|fixed|ready|complete|fertig)|"
@@ -389,7 +424,7 @@ def changes_something(tool: str) -> bool:
 @lru_cache(maxsize=_REMEMBERED)
 def outcome(reply: str) -> str:
     """The sentence in which a reply says what was done; "" where it does not say that the work is finished."""
-    if not _DONE.search(reply[:400]) or _OPEN.search(reply[:400]):
+    if not (_DONE.search(reply[:400]) or _is_done(reply[:200])) or _OPEN.search(reply[:400]):
         return ""
     said = [sentence for sentence in salience.sentences(FENCED.sub("\n", reply[:6000])) if 20 <= len(sentence) <= 240]
     telling = [
@@ -399,6 +434,16 @@ def outcome(reply: str) -> str:
     ]
     whole = [sentence for sentence in said if _tells(sentence)]
     return (telling or whole or [" ".join(reply.split())[:160]])[0]
+
+
+def _is_done(head: str) -> bool:
+    found = _IS_DONE.match(head)
+    return found is not None and not _UNDONE.search(found[0]) and not _BUT.search(_first(head))
+
+
+def _first(text: str) -> str:
+    found = _FIRST.match(text.lstrip())
+    return found[0] if found else ""
 
 
 def _tells(sentence: str) -> bool:

@@ -393,3 +393,15 @@ def test_what_was_replaced_twice_is_still_named(world: World) -> None:
 
     assert [word for word in ("gamma", "beta", "alpha") if word in said] == ["gamma", "beta", "alpha"]
     assert said.count("[msg_") == 3
+
+
+@pytest.mark.parametrize("asked", ["Please explain how the cache works.", "Was ist ein Anker", "解释一下缓存。"])
+def test_a_request_for_words_is_no_open_task(world: World, asked: str) -> None:
+    """The reply gave them."""
+    messages = chat().user("Build it.").says("ok").user(asked).says("It keeps the newest.").user("Encrypt the backups.")
+    lines = block(
+        world, messages.says("gpg is missing").user("Sum all columns.").rounds(60, words=300), threshold=20_000
+    )
+
+    assert any("Encrypt" in each for each in lines)
+    assert not any(asked in each for each in lines)

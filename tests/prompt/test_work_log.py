@@ -320,3 +320,46 @@ def test_a_result_of_any_tool_starts_no_sub_agent_and_names_nothing_in_sentences
 
     assert work_log.delegations(found, []) == []
     assert [each.text for each in work_log.deeds(found)] == ["create_page “delegation_id d_1, q x”"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Typo fixed.",
+        "Branch hotfix/login created and pushed.",
+        "Imports are sorted in all 12 files.",
+        "I sent the invoice to Max at 10:32.",
+        "Die alten Logs wurden gelöscht.",
+        "Die Abhängigkeiten sind jetzt auf dem neuesten Stand.",
+        "Las dependencias están actualizadas.",
+        "Les journaux ont été supprimés.",
+        "依赖已经更新到最新版本。",
+        "旧日志都删除了。",
+    ],
+)
+def test_a_reply_that_says_of_a_thing_that_it_was_done_is_an_end(reply: str) -> None:
+    """In its first sentence."""
+    assert statements.outcome(reply) == reply
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The file is not deleted.",
+        "No files were changed or deleted.",
+        "The logs will be deleted tonight.",
+        "Only half of the imports are sorted.",
+        "The branch has to be merged first.",
+        "The server was moved, so the fix fails.",
+        "The page was deleted, but it is still cached.",
+        "Was the branch merged?",
+        "The key can be removed in the settings.",
+        "Die Logs wurden noch nicht gelöscht.",
+        "Las dependencias no están actualizadas.",
+        "依赖还没有更新。",
+        "我已经看过这个文件。",
+    ],
+)
+def test_a_reply_that_only_speaks_of_what_may_be_done_is_none(reply: str) -> None:
+    """Nor one whose sentence takes it back."""
+    assert statements.outcome(reply) == ""
