@@ -691,7 +691,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         engine_name_in_use=engine.name if engine.session_id else facts.selected_engine(),
         calibration=runtime.calibration.status(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
-        prices=runtime.priced(engine.model),
+        prices=runtime.priced(engine.model, engine.provider),
     )
 
 
@@ -703,7 +703,9 @@ def _off_line(runtime: Runtime, session: Session | None, common: EngineState) ->
         source = "config.yaml"
     else:
         size, source = runtime.windows.get(model, 0), f"the last agent that ran {model}"
-    config = runtime.config.of(model, session.platform if session is not None else "")
+    provider = provider if model == configured else ""
+    share = facts.host_threshold(model, provider, facts.model_thresholds())
+    config = runtime.config.of(model, session.platform if session is not None else "", share)
     return replace(
         common,
         engine_name_in_use=facts.selected_engine(),
@@ -712,5 +714,5 @@ def _off_line(runtime: Runtime, session: Session | None, common: EngineState) ->
         context_length=size,
         context_source=source if size else "",
         model=model if size else "",
-        provider=provider if size and model == configured else "",
+        provider=provider if size else "",
     )

@@ -407,7 +407,7 @@ class LCMEngine(ContextEngine):
 
     def prepare(self, seen: StoredList) -> None:
         """Let the worker look at the session."""
-        runtime, session_id, tokens = self.runtime, self.session_id, self.pressure.estimated
+        runtime, session_id, tokens, config = self.runtime, self.session_id, self.pressure.estimated, self.config
         if self._nearly_full(tokens):
             self.pressure.forget()  # what had to stay raw for this turn may leave the prompt in the next
         threshold = self.pressure.size(self.threshold_tokens, None, self._factor(runtime)).threshold
@@ -418,10 +418,12 @@ class LCMEngine(ContextEngine):
             list(seen.messages), seen.transcript, threshold, tokens, critical=critical,
             retold=runtime.oversized.shown(runtime.session(session_id), *seen)[0],
             window=threshold * self.context_length // max(1, self.threshold_tokens),
-            prices=lambda: runtime.prices(*route, cached=cached), config=self.config,
+            prices=lambda: runtime.prices(*route, cached=cached, summary_model=config.summary_model), config=config,
         )  # fmt: skip
         look = runtime.superseded.look if self.rewritable() else None
         runtime.preparer.after_turn(runtime.session(session_id), request, look=look)
+        if not config.background_compaction:
+            runtime.save_costs()  # else the worker does
         runtime.make_vectors()
 
     # -- requests on their way out --------------------------------------------------------------------

@@ -194,7 +194,7 @@ class Runtime:
         self._compaction(config)
         self._background(config)
         self._pending: dict[str, Pending] = {}
-        self._priced: dict[str, tuple[float, float | None, float] | None] = {}
+        self._priced: dict[tuple[str, str], Price] = {}
         self._sessions: dict[str, Session] = {}
         self._held: dict[str, Sequence[Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
@@ -802,22 +802,32 @@ class Runtime:
         return dict([*kept, *self.windows.items()][-_MOST_WINDOWS:])
 
     def prices(
-        self, model: str, provider: str, base_url: str, api_key: Any, *, cached: tuple[float, int]
+        self,
+        model: str,
+        provider: str,
+        base_url: str,
+        api_key: Any,
+        *,
+        cached: tuple[float, int],
+        summary_model: str = "",
     ) -> plan.Prices:
         """Prices of tokens of a model and of its summariser. The host is asked once for each, and may ask the network."""
-        summariser = self.config.summary_model
-        for name, route in ((model, (provider, base_url, api_key)), (summariser, ("", "", ""))):
-            if name not in self._priced:
-                self._priced[name] = host.token_prices(name, *route) if name and name != EXTRACTIVE else None
-        other = (0.0, None, 0.0) if summariser == EXTRACTIVE else self._priced[summariser]
+        named, *route = host.summariser(summary_model)
+        other = (0.0, None, 0.0) if named == EXTRACTIVE else self._price(named, *route)
         return plan.priced(
-            self._priced[model], other, local=host.is_local(base_url), cached_share=cached[0], requests=cached[1]
-        )
+            self._price(model, provider, base_url, api_key), other, local=host.is_local(base_url), cached_share=cached[0],
+            requests=cached[1],
+        )  # fmt: skip
 
-    def priced(self, model: str) -> tuple[Price, Price]:
+    def _price(self, model: str, provider: str, base_url: str = "", api_key: Any = "") -> Price:
+        if model and (model, provider) not in self._priced:
+            self._priced[model, provider] = host.token_prices(model, provider, base_url, api_key)
+        return self._priced.get((model, provider))
+
+    def priced(self, model: str, provider: str) -> tuple[Price, Price]:
         """Prices of a model and of its summariser, if the host was asked for them already."""
-        main = self._priced.get(model)
-        return main, self._priced.get(self.config.summary_model) or main
+        main = self._priced.get((model, provider))
+        return main, self._priced.get(host.summariser(self.config.summary_model)[:2]) or main
 
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
@@ -835,8 +845,7 @@ class Runtime:
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
         self.filters.look_out()
         self.health.keep({_WINDOWS: self._all_windows()})
-        with self.health.watched(_COSTS):
-            self.costs.save()
+        self.save_costs()
         self.upkeep.between_turns(stopped)
         self.schedule.between_turns()
 
@@ -845,14 +854,18 @@ class Runtime:
         if self.vectors is not None:
             self.vectors.begin()
 
+    def save_costs(self) -> None:
+        """Write what was spent since."""
+        with self.health.watched(_COSTS):
+            self.costs.save()
+
     def save_states(self) -> None:
         """Keep breaker, spend, calibration and windows for the next process."""
         self.health.keep({
             _BREAKER: self.breaker.dump(), _SPEND: self.spend.dump(),
             _CALIBRATION: self.calibration.dump(), _WINDOWS: self._all_windows(),
         })  # fmt: skip
-        with self.health.watched(_COSTS):
-            self.costs.save()
+        self.save_costs()
         self.health.save()
         with self.health.watched("write-ahead log"):
             self.db.optimise()

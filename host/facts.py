@@ -203,6 +203,26 @@ def _price(said: Any) -> float | None:
     return price if math.isfinite(price) and price >= 0 else None
 
 
+def summariser(named: str) -> tuple[str, str, str]:
+    """(model, provider, address) that writes summaries: the one that is named, else what the host's menu says; empty where it
+    leaves the choice to the host."""
+    if named:
+        return named, "", ""
+    for task in ("lcm_summary", "compression"):
+        block = _part("auxiliary").get(task)
+        chosen = block if isinstance(block, Mapping) else {}
+        model, provider, url = (str(chosen.get(key) or "").strip() for key in ("model", "provider", "base_url"))
+        if model and model != "auto":
+            return model, "" if provider == "auto" else provider, url
+    return "", "", ""
+
+
+def model_thresholds() -> Mapping[str, float] | None:
+    """The host's own thresholds by model, as config.yaml has them; None where it has none."""
+    given = _part("compression").get("model_thresholds")
+    return given if isinstance(given, Mapping) else None
+
+
 def host_threshold(model: str, provider: str, thresholds: Mapping[str, float] | None) -> float | None:
     """The host's own threshold for a model, as a share of its window (`compression.model_thresholds`, 0.22 and newer)."""
     if not thresholds:

@@ -305,7 +305,7 @@ def line(total: Mapping[str, Any], source: str) -> str:
     said = f"${total['money']:.3f} for {counted(total['requests'], 'request')}"
     if total["summaries"]:
         said += f", ${total['summary_money']:.3f} of it for {_summaries(total)}"
-    return f"{said} ({'assumed prices; Hermes knows none' if source == 'stated' else f'{source} prices'})"
+    return f"{said} ({'assumed prices' if source == 'stated' else f'{source} prices'})"
 
 
 def text(data: Mapping[str, Any]) -> str:

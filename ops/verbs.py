@@ -54,7 +54,8 @@ def _prices(deps: Access) -> costs.Prices:
     """Prices of the configured model and of its summariser, the stated ones where the host knows none."""
     model, provider, _ = facts.configured_model()
     main = facts.token_prices(model, provider) if model else None
-    summariser = facts.token_prices(deps.config.summary_model) if deps.config.summary_model else main
+    named, *route = facts.summariser(deps.config.summary_model)
+    summariser = facts.token_prices(named, *route) if named else main
     return costs.Prices(costs.full(main), costs.full(summariser or main), "the host's" if main else "stated")
 
 

@@ -645,3 +645,19 @@ def test_whatever_fails_no_call_of_the_host_does(hermes_home: Path, monkeypatch:
         getattr(host.engine, call)(*given)
 
     assert {each.topic for each in host.runtime.health.problems()}.isdisjoint(calls)
+
+
+def test_what_was_spent_is_kept_at_the_end_of_a_turn_where_no_worker_does(
+    hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal beside the chat sees it, and a kill does not take it away."""
+    monkeypatch.setenv("LCM_BACKGROUND_COMPACTION", "false")
+    host = Host(hermes_home)
+    said = chat().turns(1)
+    host.says(said)
+    host.engine.update_from_response({"prompt_tokens": 700, "completion_tokens": 5})
+    host.engine.on_turn_complete(said)
+    kept = host.runtime.db.query("SELECT amount FROM costs WHERE what = 'prompt'")
+    host.runtime.db.close()
+
+    assert kept == [(700,)]

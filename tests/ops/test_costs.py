@@ -10,7 +10,8 @@ from worlds.process import Script, World, chat
 
 from hermes_lcm import command
 from hermes_lcm.errors import BadRequest
-from hermes_lcm.ops import costs
+from hermes_lcm.host import facts
+from hermes_lcm.ops import costs, verbs
 from hermes_lcm.ops.answers import Words
 from hermes_lcm.ops.costs import Costs, Prices, report, text
 
@@ -213,6 +214,45 @@ def test_a_session_that_was_named_at_the_terminal_is_the_only_one(world: World) 
     assert "other" in every
 
 
+PRICES = {"dear": (3.0, 0.3, 15.0), "cheap": (0.1, 0.01, 0.4)}
+
+
+@pytest.mark.parametrize(
+    ("menu", "read"),
+    [
+        ({"compression": {"model": "cheap", "provider": "auto"}}, 0.1),
+        ({"lcm_summary": {"model": "cheap"}, "compression": {"model": "dear"}}, 0.1),
+        ({"compression": {"model": "auto"}}, 3.0),
+        ({"compression": None}, 3.0),
+    ],
+)
+def test_summaries_cost_what_the_model_in_the_host_s_menu_costs(
+    menu: dict[str, object], read: float, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where our settings name none: to the planner and in the report."""
+    monkeypatch.setattr(facts, "_configuration", lambda: {"model": {"default": "dear"}, "auxiliary": menu})
+    monkeypatch.setattr(facts, "token_prices", lambda model, *_: PRICES[model])
+    ledger = Costs(world.db)
+    ledger.note("s", summaries=1, summary_in=1_000_000)
+    ledger.save()
+    found = costs.report(world.db, verbs._prices(command.operator_access(world.runtime, world.session("s"), None)))
+
+    assert found["total"]["summary_money"] == pytest.approx(read)
+    assert world.runtime.prices("dear", "", "", "", cached=(0.0, 0)).summary_in == read
+
+
+def test_a_terminal_names_the_host_s_own_threshold_of_a_model(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an agent with that model reckons."""
+    block = {"model": {"default": "m", "context_length": 100_000}, "compression": {"model_thresholds": {"m": 0.6}}}
+    monkeypatch.setattr(facts, "_configuration", lambda: block)
+    monkeypatch.setattr(
+        "agent.context_compressor.resolve_model_threshold", lambda model, given, *_: given[model], raising=False
+    )
+    engine = command.operator_access(world.runtime, world.session("s"), None).engine
+
+    assert (engine.threshold_tokens, engine.threshold_source) == (60_000, "the host's model_thresholds")
+
+
 def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: World) -> None:
     """In one line, of the chat that asks."""
     ledger = Costs(world.db)
@@ -230,11 +270,11 @@ def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: Wor
 
 
 def test_where_no_summary_was_asked_for_none_is_counted(world: World) -> None:
-    """A first message tells of no summaries, and says that its prices are assumed."""
+    """A first message tells of no summaries, and says that its prices are assumed: a terminal's status asks nobody."""
     ledger = Costs(world.db)
     ledger.note("s", requests=1, prompt=1_000)
     ledger.save()
     access = command.operator_access(world.runtime, world.session("s"), None)
 
-    assert "$0.003 for 1 request (assumed prices; Hermes knows none)" in command.run("status", access)
+    assert "$0.003 for 1 request (assumed prices)" in command.run("status", access)
     assert "summar" not in command.run("cost", access).splitlines()[0]
