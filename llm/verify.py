@@ -312,15 +312,20 @@ def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
 
 
 def _said_once(text: str) -> str:
-    """The answer with each long line once: a small model tells its record twice."""
-    seen: set[str] = set()
-    kept = []
-    for line in text.splitlines():
-        flat = salience.normal(line)
-        if len(flat) < _OWN_LINE or flat not in seen:
-            kept.append(line)
-        seen.add(flat)
-    return _BLANKS.sub("\n\n", "\n".join(kept)).strip()
+    """The answer without long lines that stand there again, one behind another: a small model tells its record twice.
+
+    A line that comes back alone, between others, tells of a second event.
+    """
+    lines = text.splitlines()
+    long = [(at, flat) for at, line in enumerate(lines) if len(flat := salience.normal(line)) >= _OWN_LINE]
+    first = {flat: at for at, flat in reversed(long)}
+    again = [first[flat] < at for at, flat in long]
+    dropped = {
+        at
+        for n, (at, flat) in enumerate(long)
+        if again[n] and (flat == long[n - 1][1] or again[n - 1] or again[n + 1 : n + 2] == [True])
+    }
+    return _BLANKS.sub("\n\n", "\n".join(line for at, line in enumerate(lines) if at not in dropped)).strip()
 
 
 def _is_mostly_told(text: str, source: Source) -> bool:

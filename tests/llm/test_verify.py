@@ -77,6 +77,14 @@ def test_what_a_model_tells_twice_is_kept_once():
     assert verdict.text == f"{GOOD}\n\nOpen: the tests.\n\nOpen: the tests."
 
 
+def test_what_happened_twice_is_told_twice():
+    """Between two other events the same line is another event."""
+    asked = "- The user asked for a restart of the importer in src/importer/run.py."
+    told = f"{GOOD}\n{asked}\n- The assistant restarted it, and row 90817 failed again.\n{asked}\n- The assistant restarted it."
+
+    assert judged(told).text == told
+
+
 def test_a_list_that_is_told_twice_is_kept_once():
     """However many lines it has; told three times it is a model that does not end."""
     told = """- The user asked for a fix of src/importer/run.py (ABC-4711).
