@@ -47,7 +47,7 @@ _MANNERS: Final = lazy(
     r"^no more [a-z]+s\b|^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
     r"[a-z]+s? (?:in (?:the |your |my )?(?:code|commits?|commit messages|comments?|docs?|answers?|replies|responses?|output)|"
     r"without (?:asking|my|a|an))\b|\b(?:under no circumstances|on no account)\b|^(?:whenever|every time|each time) you\b|"
-    r"从现在起|从今以后|一律|每次[^，。]{1,15}都(?:要|必须|应|得)|^(?:请)?别(?:动|用|改|删|碰|把|写|加|提交)|[^，。]{2,}(?:不能有|不准|不许|严禁)",
+    r"从现在起|从今以后|一律|每次[^，。]{1,15}都(?:要|必须|应|得)|^(?:请)?别(?:动|用|改|删|碰|把|写|加|提交)|(?<=[^，。]{2})(?:不能有|不准|不许|严禁)",
     re.IGNORECASE,
 )
 #: Rules in languages whose verbs tell an order.

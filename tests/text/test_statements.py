@@ -7,7 +7,7 @@ from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ledger.facts import stated
 from hermes_lcm.text import salience
-from hermes_lcm.text.statements import is_rule, label, own_words
+from hermes_lcm.text.statements import is_order, is_rule, label, lifts, own_words
 
 LOGS = [
     "[10:32] Tom: never deploy on Fridays", "[10:32 AM] <tom> never deploy on Fridays", "<tom> never deploy on Fridays",
@@ -48,6 +48,27 @@ def test_rules_with_a_label_are_the_users(text: str) -> None:
 def test_a_name_in_front_is_told(rule: str, name: str) -> None:
     """Labels that name nobody are none."""
     assert label(rule) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word ten " * 500,
+        "please port the file " * 200,
+        "不要改配置" * 700,
+        "Never use tabs " * 300,
+        "a" * 4000,
+        "la mesa " * 500,
+    ],
+)
+def test_a_long_sentence_is_read_for_rules_in_linear_time(text: str) -> None:
+    """While a pattern is looked for, no other chat of the process goes on."""
+
+    def read(said: str) -> None:
+        is_order(said)
+        lifts.__wrapped__(said)
+
+    assert excess(read, text, text * 8) < LIMIT
 
 
 @pytest.mark.parametrize(
