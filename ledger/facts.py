@@ -195,7 +195,7 @@ class Fact:
 
     @property
     def own(self) -> bool:
-        """Is it of whoever says it, and of nobody else?"""
+        """Is the fact about its speaker alone?"""
         return _OWN_ONES.match(self.subject) is not None
 
     @property

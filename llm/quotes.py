@@ -51,8 +51,9 @@ _CALL = lazy(r"^\[calls? ([\w.-]+)\] ([^\n]+)", re.MULTILINE)
 _ERROR = lazy(
     r"(?i)\b(?:[a-z]*error|[a-z]*exception|failed|failure|fatal|cannot|denied|traceback|panic)\b|错误|失败|异常"
 )
-#: Code, a comment or a row of a table, as it stands in a file that was read.
-_NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?:(?://|/\*|\*\s|\|).*|.*[;{]\s*)$")
+#: A comment or a row of a table, as it stands in a file that was read, and how a line of code ends.
+_NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?://|/\*|\*\s|\|)")
+_CODE_ENDS: Final = (";", "{")
 _OWN = lazy(
     r"\b(?:i|i'm|i've|i'd|my|mine|we|we're|we've|our|ich|mein\w*|wir|unser\w*|je|mon|ma|mes|yo|mi|mis)\b|我|私|僕",
     re.IGNORECASE,
@@ -183,14 +184,18 @@ def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
         if line.role == "tool":
             found = [told for _, told in salience.telling_lines(line.text, limit=40) if _ERROR.search(told[:400])]
-            found.sort(key=lambda told: _NAMES_ERROR.match(told[:400]) is not None)
+            found.sort(key=_is_code)
             yield from (_Line(clip(told, _ERROR_CHARS), _error_weight(told)) for told in found[:_ERRORS_OF_ONE])
         elif line.role == "summary":
             yield from (_Line(text, _error_weight(text)) for text in _section(line.text, ERRORS))
 
 
+def _is_code(line: str) -> bool:
+    return line.rstrip().endswith(_CODE_ENDS) or _NAMES_ERROR.match(line[:400]) is not None
+
+
 def _error_weight(line: str) -> float:
-    return _NAMED_WEIGHT if _NAMES_ERROR.match(line[:400]) else 1.0
+    return _NAMED_WEIGHT if _is_code(line) else 1.0
 
 
 def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:

@@ -161,13 +161,13 @@ class Pack:
         }
 
     def holding(self, values: Sequence[str], cited: Sequence[str], answer: str) -> list[str]:
-        """The best messages with values of an answer that stand in nothing of what was cited, and with other words of it."""
+        """Addresses of messages with values of an answer that no cited message has; each shares another word with the answer."""
         texts = {item.address: item.text[:_CHECKED_CHARS].casefold() for item in self.ranked()}
         if any(address not in texts for address in cited):
             return []  # the reader fetched some by itself
-        out: list[str] = []
+        out, words = list[str](), set(query.stems(answer)) - STOP_WORDS
         for value in map(str.casefold, values):
-            said = set(query.stems(answer)) - STOP_WORDS - set(query.stems(value))
+            said = words - set(query.stems(value))
             stands = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)")
             if not any(stands.search(texts[address]) for address in (*cited, *out)):
                 holders = (address for address, text in texts.items() if stands.search(text))

@@ -454,7 +454,7 @@ def _unknown_to_sqlite(query: _Query, table: str) -> list[str]:
 
 
 def quoted(name: str) -> str:
-    """Name of a table or column in a statement, whatever another program called it."""
+    """Name of a table or column as SQL quotes it, with its quotation marks doubled."""
     return '"' + name.replace('"', '""') + '"'
 
 
