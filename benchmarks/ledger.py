@@ -1,11 +1,13 @@
 """
 Precision of the ledger: prints what rules made of real users' words, to be read by eye.
 
-    benchmarks/ledger.py [count]        so many facts, spread evenly over the transcripts of ``kit.data_folder``
-    benchmarks/ledger.py replaced       every fact that replaces an earlier one, and every pair that contradicts each other
+    benchmarks/ledger.py [count] [half]  so many entries out of one half of ``kit.data_folder`` (0 or 1), as many of each source
+    benchmarks/ledger.py replaced        every fact that replaces an earlier one, and every pair that contradicts each other
 
-A fact is right if its quotation states, of its subject, its value, and is of its kind. A replacement is right if both facts are
-right, are of the same thing, and the earlier one holds no longer. People of chats between two count as users, each by himself.
+Patterns are tuned on half 0 and judged on half 1. A fact is right if its quotation states, of its subject, its value, and is of
+its kind; a rule, if a careful reader would say that the agent was told how to work beyond the request it stands in. A replacement
+is right if both facts are right, are of the same thing, and the earlier one holds no longer. People of chats between two count as
+users, each by himself.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 from kit import data_folder
 from material import transcripts
 
-from hermes_lcm.ledger.facts import Fact, stated
+from hermes_lcm.ledger.facts import Fact
 from hermes_lcm.ledger.table import Entry, entries
 from hermes_lcm.records import Row, Stored
 
@@ -33,6 +35,10 @@ def conversations() -> Iterator[tuple[str, list[str]]]:
         for n, chat in enumerate(chats):
             yield f"{name}/{n}", [str(message["content"]) for message in chat if message["role"] == "user"]
     yield from _people(folder / "locomo")
+    yield from _days(folder / "memdaily")
+    for path in sorted((folder / "lost").glob("*_C1.json")):
+        said = [str(turn["content"]) for turn in json.loads(path.read_text(encoding="utf-8")) if turn["role"] == "user"]
+        yield f"lost/{path.stem}", [text for text in said if not text.startswith("[Summary")]
 
 
 def _people(folder: Path) -> Iterator[tuple[str, list[str]]]:
@@ -47,6 +53,12 @@ def _people(folder: Path) -> Iterator[tuple[str, list[str]]]:
                 yield f"locomo/{n}/{who}", [turn["text"] for turn in turns if turn["speaker"] == who]
 
 
+def _days(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    for path in sorted(folder.glob("*.json")):
+        for chat in json.loads(path.read_text(encoding="utf-8")):
+            yield f"memdaily/{path.stem[:2]}-{chat['tid']}", [turn["message"] for turn in chat["message_list"]]
+
+
 def _entries(texts: list[str]) -> list[Entry]:
     def row(n: int, text: str) -> Row:
         head = Stored(n, 1, "s", n, float(n), "user", None, None, b"", 0, len(text), None, float(n), "", 0, None)
@@ -55,14 +67,25 @@ def _entries(texts: list[str]) -> list[Entry]:
     return entries([row(n, text) for n, text in enumerate(texts, 1)], {})
 
 
-def _print_facts(count: int) -> None:
-    found: list[tuple[str, Fact]] = [
-        (where, fact) for where, texts in conversations() for text in texts for fact in stated(text)
-    ]
-    step = max(1, len(found) // count)
-    print(f"{len(found)} facts: {dict(Counter(fact.kind for _, fact in found))}; every {step}. of them:")
-    for n, (where, fact) in enumerate(found[::step][:count], 1):
+def _print_entries(count: int, half: int) -> None:
+    found: dict[str, list[tuple[str, Fact]]] = {}
+    for where, texts in conversations():
+        found.setdefault(where.split("/")[0], []).extend((where, entry.fact) for entry in _entries(texts))
+    halves = {name: each[half::2] for name, each in found.items() if each[half::2]}
+    drawn = _evenly(list(halves.values()), count)
+    print(f"{sum(map(len, found.values()))} entries, by source { ({name: len(each) for name, each in found.items()}) }")
+    print(f"{len(drawn)} of half {half}: {dict(Counter(fact.kind for _, fact in drawn))}")
+    for n, (where, fact) in enumerate(drawn, 1):
         print(f"{n:4} {where:16} {fact.kind:8} [{fact.subject}] [{fact.value if fact.subject else ''}] {fact.text}")
+
+
+def _evenly(sources: list[list[tuple[str, Fact]]], count: int) -> list[tuple[str, Fact]]:
+    """As many of each source, spread over it; of one that has fewer, all."""
+    out: list[tuple[str, Fact]] = []
+    for left, each in zip(range(len(sources), 0, -1), sorted(sources, key=len), strict=True):
+        share = min(len(each), (count - len(out)) // left)
+        out += [each[n * len(each) // share] for n in range(share)]
+    return out
 
 
 def _print_replaced() -> None:
@@ -86,11 +109,11 @@ def _print_pair(head: str, old: Entry, new: Entry) -> None:
 
 def main() -> None:
     """Print them."""
-    asked = sys.argv[1] if len(sys.argv) > 1 else "200"
-    if asked == "replaced":
+    asked = sys.argv[1:] or ["200"]
+    if asked[0] == "replaced":
         _print_replaced()
     else:
-        _print_facts(int(asked))
+        _print_entries(int(asked[0]), int(asked[1]) if len(asked) > 1 else 0)
 
 
 if __name__ == "__main__":
