@@ -15,39 +15,53 @@ from typing import Final
 
 from ..text import markers, salience
 from ..text.salience import MONTHS, lazy
-from ..text.statements import QUOTED, is_order, lifts, own_words
+from ..text.statements import QUOTED, own_words
 from . import languages
+from .rules import is_rule
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000
 _OF_A_MESSAGE: Final = 12
 _SENTENCE_CHARS: Final = 900
-_RULE_CHARS: Final = 300
 _BEFORE, _QUOTE_CHARS = 90, 240  # of a long sentence, around what was found
 _DAY: Final = (
     rf"(?P<value>{MONTHS}\.? \d{{1,2}}(?:st|nd|rd|th)?\b(?:,? \d{{4}})?|"
-    rf"\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTHS}\b(?:,? \d{{4}})?|\d{{4}}-\d\d-\d\d)"
+    rf"\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTHS}\b(?:,? \d{{4}})?|\d{{4}}-\d\d-\d\d)(?! ?(?:or|to|-|–) ?\d)"
 )
 _UNITS: Final = (
     "percent|ms|seconds?|minutes?|hours?|days?|weeks?|months?|years?|words?|pages?|km|kg|miles?|[KMG]B|"
     "dollars?|euros?|[AP]M"
 )
 _AMOUNT: Final = (
-    r"(?P<value>https?://[^\s)\]>`\"',]+|[\w.+-]+@[\w-]+(?:\.\w+)+|[$€£]\d[\d,]*(?:\.\d+)?[kKM]?\b|#[0-9a-fA-F]{6}\b|"
+    r"(?P<value>https?://[^\s)\]>`\"',]+|[\w.+-]+@[\w-]+(?:\.\w+)+|"
+    r"[$€£]\d[\d,]*(?:\.\d+)?[kKM]?\b(?: (?:thousand|million|billion)\b)?|"
+    r"#[0-9a-fA-F]{6}\b|"
     rf"v?\d+(?:\.\d+){{1,3}}%?|\d[\d,]*(?:%|[ -](?:{_UNITS})\b)<more>)(?![\w/-])(?!\.\d)"
 )
-_MEASURE: Final = _AMOUNT.replace("<more>", "")
+#: Behind an amount: it counts something else than what is named, or only compares.
+_OTHERWISE: Final = (
+    "(?! (?:thousand|million|billion|of the|older|younger|taller|shorter|apart|different|away|ago|late|early|behind|ahead|"
+    r"later|earlier|more|less|faster|slower|better|worse|"
+    r"higher|lower|bigger|smaller)\b)"
+)
+_MEASURE: Final = _AMOUNT.replace("<more>", "") + _OTHERWISE
 #: Of what is one's own, or named as a setting, a bare number says enough.
-_NUMBER: Final = _AMOUNT.replace("<more>", r"|\d[\d,]*(?=[,.;)!]|$| (?:and|but|from|so)\b)")
+_NUMBER: Final = _AMOUNT.replace("<more>", r"|\d[\d,]*(?=[,.;)!]|$| (?:and|but|from|so)\b)") + _OTHERWISE
 #: What something is called: whose it is, and up to four words that are no clause of their own.
 _WORD: Final = (
     r"(?!(?:i|we|you|he|she|they|it|that|which|who|is|was|are|were|be|being|been|have|has|had|and|or|but|if|when|while|one|so)\b)"
     r"[\w'’/-]+"
 )
+#: In front of what a sentence is not about: "one of my friends is 26".
+_NO_SUBJECT: Final = "".join(
+    f"(?<!\\b{word} )"
+    for word in ("of", "in", "on", "at", "with", "for", "from", "to", "than", "within", "between", "about")
+)
 _OWN: Final = rf"(?:my|our) (?:{_WORD} ){{0,3}}{_WORD}"
 _SUBJECT: Final = rf"\b(?P<subject>{_OWN}|the (?:{_WORD} ){{0,3}}{_WORD})"
 _SETTING: Final = rf"\b(?P<subject>{_OWN}|the (?:{_WORD} ){{0,2}}(?:port|limit|timeout|threshold|size|count))"
-_PROPER: Final = r"(?P<value>(?-i:[A-Z][a-zà-ÿ-]+(?: [A-Z][a-zà-ÿ-]+){0,2}))"
+_NO_NAME: Final = r"(?!(?:Its?|He|She|They|We|You|And|But|The|This|That|Who|When|What|Is|Was|So|Just|Also)\b)"
+_PROPER: Final = rf"(?P<value>(?-i:{_NO_NAME}[A-Z][a-zà-ÿ-]+(?: [A-Z][a-zà-ÿ-]+){{0,2}}))"
 _RELATION: Final = (
     "(?:(?:best|close|old|older|elder|younger|little|big|twin) )?(?:wife|husband|partner|boyfriend|girlfriend|fianc[ée]e?|son|"
     "daughter|sister|brother|mother|father|mom|mum|dad|aunt|uncle|cousin|niece|nephew|grandmother|grandfather|grandma|grandpa|"
@@ -67,18 +81,26 @@ _NAMES: Final = (
 )
 _DATES: Final = (
     lazy(
-        rf"{_SUBJECT} (?:is|are|was|were|will be|has been|got|starts?|ends?|begins?) (?:now )?"
+        rf"{_SUBJECT} (?:is|are|was|were|being|will be|has been|got|starts?|ends?|begins?) (?:now )?"
         rf"(?:due|scheduled|set|moved|planned|booked|rescheduled|postponed)? ?(?:on|for|by|to|until)? ?{_DAY}",
         re.IGNORECASE,
     ),
+    lazy(rf"{_NO_SUBJECT}{_SUBJECT} (?:scheduled|due|planned|booked|set) (?:on|for|by) {_DAY}", re.IGNORECASE),
     lazy(
-        rf"\b(?P<subject>(?:my|our|the|an?) (?:{_WORD} ){{0,3}}(?:{_EVENT}))(?: with [A-Z]\w+)? (?:on|for|of) {_DAY}",
+        rf"\b(?P<subject>(?:my|our|the|an?) (?:{_WORD} ){{0,3}}(?:{_EVENT})"
+        rf"(?: with (?:(?-i:[A-Z])\w+|him|her|them))?) (?:on|for|of) {_DAY}",
         re.IGNORECASE,
     ),
+    lazy(rf"\b(?P<subject>(?:my|our|the) {_DAY} (?:{_WORD} ){{0,2}}(?:{_EVENT}))\b", re.IGNORECASE),
 )
 _VALUES: Final = (
-    lazy(rf"{_SUBJECT} {_IS} {_MEASURE}", re.IGNORECASE),
-    lazy(rf"{_SETTING} {_IS} {_NUMBER}", re.IGNORECASE),
+    lazy(rf"{_NO_SUBJECT}{_SUBJECT} {_IS} {_MEASURE}", re.IGNORECASE),
+    lazy(rf"{_NO_SUBJECT}{_SETTING} {_IS} {_NUMBER}", re.IGNORECASE),
+    lazy(
+        rf"\b(?P<subject>(?:my|our|the) (?:{_WORD} ){{0,2}}(?:id|code|number|username|account))(?: is|:) "
+        r"(?P<value>(?=[\w-]*[\d_])[\w-]{3,40})(?![\w.,%/-]*\w)(?! [a-z]+s\b)",
+        re.IGNORECASE,
+    ),
     lazy(
         r"\b(?:set|changed?|raised?|increased?|lower(?:ed)?|reduced?|limit(?:ed)?|updated?|extend(?:ed)?|bump(?:ed)?) "
         rf"{_SUBJECT} (?:from \S+(?: \w+)? )?to {_NUMBER}",
@@ -96,18 +118,39 @@ _VALUES: Final = (
     ),
     lazy(r"\b(?:on|to|uses?|using|at) (?:the )?(?P<subject>port) (?P<value>\d{2,5})\b", re.IGNORECASE),
 )
-_ENDS: Final = r"(?=[.;!?]|$|,? (?:and|but|so|because) (?:i|we|can|could|it)\b|,? (?:please|thanks)\b)"
+_CHOSEN: Final = r"(?:[^.;!?]|\.(?=\w))"  # a sign of what was decided: "version 1.0" too
+_ENDS: Final = (
+    r"(?=[;!?]|\.(?!\w)|$|,? (?:and|but|so|because) (?:i|we|can|could|it|how|what)\b|,? (?:please|thanks)\b| ->|"
+    ",? (?:can|could|what|how|which|do|is|are|should) (?:you|i|we|are|is|can|could|some)\\b)"
+)
 _DECISIONS: Final = (
     lazy(
+        r"(?<!what )(?<!that )(?<!which )(?<!why )(?<!when )(?<!how )(?<!until )(?<!method )"
         r"\b(?:i|we)(?:['’]ve| have)? (?:just |now |finally |also )?(?P<subject>decided|chose|chosen|opted|agreed|settled) "
-        rf"(?:to|on|for) (?P<value>[^.;!?]{{4,160}}?){_ENDS}",
+        rf"(?:(?:to|on|for) |(?=against ))(?!(?:against )?(?:it|that|this|them|my own)\b)(?P<value>{_CHOSEN}{{4,160}}?){_ENDS}",
         re.IGNORECASE,
     ),
     lazy(
         r"^(?:(?:ok(?:ay)?|yes|so|then|alright|perfect|great),? )*(?:let['’]?s|(?:we|i)(?:['’]ll| will)) "
-        rf"(?P<subject>use|go with|switch to|stick with|stick to|take|choose|pick) (?P<value>[^.;!?]{{2,160}}?){_ENDS}",
+        r"(?P<subject>use|go with|switch to|stick with|stick to|(?:take|choose|pick)(?= (?:the|option|number|plan|both|#?\d)\b)) "
+        rf"(?P<value>{_CHOSEN}{{2,160}}?){_ENDS}",
         re.IGNORECASE,
     ),
+)
+_MADE: Final = lazy(r"(?:decided|chose|chosen|opted|agreed|settled)$", re.IGNORECASE)
+_HAVE: Final = lazy(r"^(?:i|we)(?:['’]ve| have)\b", re.IGNORECASE)
+_ASKED: Final = lazy(r"^(?:how|why|who|where)\b", re.IGNORECASE)
+_OF_WORK: Final = lazy(
+    r"(?:use|switch|go with|drop|keep|replace|adopt|move to|migrate|implement|build|store|split|remove|rename|stick|stay|not|"
+    r"never|against|support|limit|set|add|write|run|deploy|host)\b",
+    re.IGNORECASE,
+)
+#: A sentence that tells what happened: a decision in it was one of that day.
+_NARRATED: Final = lazy(
+    r"\b(?:was|were|had|went|got|came|saw|thought|turned|tried|grew|could(?:n['’]?t)?|did(?:n['’]?t)|one (?:day|time)|"
+    r"once|back then|(?:last|that) (?:year|summer|night|day|time)|(?:and )?(?:then|so) (?:i|we)|just decided|end of the day|"
+    r"after \w+ing|reluctantly|haha|lol)\b",
+    re.IGNORECASE,
 )
 _STATED: Final = (
     (NAME, (*_NAMES, *languages.NAMES)),
@@ -115,30 +158,6 @@ _STATED: Final = (
     (VALUE, (*_VALUES, *languages.VALUES)),
     (DECISION, (*_DECISIONS, *languages.DECISIONS)),
 )
-_MORE_VERBS: Final = (
-    "provide|highlight|maintain|tailor|respond|answer|cite|quote|prefer|assume|commit|speak|address|mention|trust"
-)
-_LEAD: Final = r"^(?:(?:and|but|also|so|ok(?:ay)?|no|yes|please|note|important|remember|again)[,:]? )*"
-_RULES: Final = (
-    lazy(rf"{_LEAD}(?:always|never) (?:{'|'.join(sorted(salience.VERBS))}|{_MORE_VERBS})\b(?! up\b)", re.IGNORECASE),
-    lazy(
-        rf"{_LEAD}(?:do not|don['’]?t|you (?:must|should) (?:always|never|not|only)) "
-        r"(?!worry|hesitate|forget|give|quit|let|be |know|think|get |feel|miss|sweat|mind|see|have|want|need|"
-        r"stress|ever|believe|you|really|remember|like|care|understand)[a-z]+",
-        re.IGNORECASE,
-    ),
-    lazy(
-        r"^(?!.*\bi(?:['’]ll| will)\b).*\b(?:from now on|going forward|in (?:the )?future, (?:please|always|never|do|don)|"
-        r"when(?:ever)? i ask|by default,? (?:use|do|don|please)|(?:each|every) time you|every time i ask)",
-        re.IGNORECASE,
-    ),
-    lazy(rf"{_LEAD}(?:only use|use only|prefer|avoid using|stick to|please (?:always|never|only|avoid))\b", re.IGNORECASE),
-    lazy(r"\bi(?:['’]d| would)?(?: always| strongly| generally)? prefer (?!to (?:see|know|hear))", re.IGNORECASE),
-    lazy(
-        r"^(?:请|你|记住[,，]?)?(?:不要(?!紧|了)|别再|必须(?!说|承认|是)|务必|始终(?!没)|总是(?=用|使用|先|在|要|按|保持|写|把)|禁止|以后都|今后都)|"
-        r"^(?:从现在起|从今以后|今后|以后)(?:都|请|要|用|一律|不要|必须|只)"
-    ),
-)  # fmt: skip
 _SUPPOSED: Final = lazy(
     r"^(?:is|are|was|were|do|does|did|can|could|would|should|if|what|when|which|imagine|suppose|pretend|translate|"
     r"wenn|falls|angenommen|übersetze|si|supón|imagina|traduce)\b|^(?:如果|假如|假设|翻译)",
@@ -156,19 +175,22 @@ _REPORTED: Final = lazy(
     re.IGNORECASE,
 )
 _CHANGED: Final = lazy(
-    r"\b(?:now|instead|changed?|moved|rescheduled|postponed|extended|raised|increased|lowered|reduced|actually|updated?|new|"
-    r"no longer|rather|correction|switched|"
+    r"\b(?:now(?! that)|instead|changed?|moved|rescheduled|postponed|extended|raised|increased|lowered|reduced|actually|updated|"
+    r"no longer|correction|switched|upgrad(?:ed|ing)|downgraded|bumped|migrated|"
     r"jetzt|nun|stattdessen|geändert|verschoben|erhöht|gesenkt|nicht mehr|ahora|cambiad\w+|cambió|aplazad\w+|ya no)\b|"
     r"现在|改为|改成|改到|推迟|不再",
     re.IGNORECASE,
 )
+_BESIDE: Final = 60, 25  # signs in front of a value and behind it in which a change is told of it
+#: A thing that is told to be another one than before: "our new budget", and not "the budget of our new project".
+_NEW: Final = lazy(r"^((?:my|our|the) )new (?=(?:(?:phone|email|user|due) )?[\w-]+$)", re.IGNORECASE)
 #: Of whom one has one; somebody may have several friends.
 _ONLY_ONE: Final = lazy(
     r"(?:name|wife|husband|partner|mother|father|mom|mum|dad|boss|manager|heiße|frau|mann|mutter|vater|llamo|nombre|esposa|marido|"
     r"madre|padre|叫|名字)$",
     re.IGNORECASE,
 )
-_SOME: Final = lazy(r"^an? ", re.IGNORECASE)
+_SOME: Final = lazy(r"^(?:an? |其|[他她它]|.{0,4}一个)", re.IGNORECASE)
 _OWNER: Final = lazy(
     r"^(?:(?:my|our|the|der|die|das|meine?|unsere?|el|la|los|mi|nuestr[oa]) |我们的|我们|我的|我|它的)", re.IGNORECASE
 )
@@ -190,7 +212,7 @@ class Fact:
         """Key that facts about the same thing share; None where only the words could tell."""
         one = _ONLY_ONE.search(self.subject) if self.kind == NAME else self.kind in (VALUE, DATE)
         vague = _SOME.match(self.subject)
-        subject = salience.normal(_OWNER.sub("", self.subject))
+        subject = salience.normal(_OWNER.sub("", _NEW.sub(r"\1", self.subject)))
         return (self.kind, _CALLED.get(subject, subject)) if one and not vague else None
 
     @property
@@ -201,7 +223,9 @@ class Fact:
     @property
     def changes(self) -> bool:
         """Does it say of itself that something was otherwise before?"""
-        return _CHANGED.search(self.text) is not None
+        at, (before, behind) = self.text.find(self.value), _BESIDE
+        beside = self.text[max(0, at - before) : at + len(self.value) + behind]
+        return _CHANGED.search(beside) is not None or _NEW.match(self.subject) is not None
 
 
 def stated(text: str) -> tuple[Fact, ...]:
@@ -217,7 +241,7 @@ def _found(said: str) -> Iterator[Fact]:
         if len(sentence) <= _SENTENCE_CHARS and _is_told(sentence):
             found = {fact.value: fact for fact in _stated(sentence)}
             yield from found.values()
-            if not found and _is_rule(sentence):
+            if not found and is_rule(sentence):
                 yield Fact(RULE, "", sentence, sentence)
 
 
@@ -229,10 +253,23 @@ def _is_told(sentence: str) -> bool:
 def _stated(sentence: str) -> Iterator[Fact]:
     asks, supposed = salience.is_question(sentence), _SUPPOSED.match(sentence)
     for kind, patterns in _STATED:
-        if not supposed and not (asks and kind == DECISION):
+        if not supposed:
             for match in (match for pattern in patterns for match in pattern.finditer(sentence)):
-                if not _is_supposed(sentence, match.start()):
+                if not _is_supposed(sentence, match.start()) and (kind != DECISION or _stands(sentence, match, asks)):
                     yield Fact(kind, match["subject"].strip(), match["value"].strip(), _quote(sentence, match))
+
+
+def _stands(sentence: str, match: re.Match[str], asks: bool) -> bool:
+    """Is a decision one that holds on, and no episode of what somebody tells?"""
+    if not _MADE.match(match["subject"]):
+        return not asks
+    if _ASKED.match(sentence):
+        return False
+    return (
+        _HAVE.search(match[0]) is not None
+        or _OF_WORK.match(match["value"]) is not None
+        or not _NARRATED.search(sentence)
+    )
 
 
 def _is_supposed(sentence: str, at: int) -> bool:
@@ -240,18 +277,6 @@ def _is_supposed(sentence: str, at: int) -> bool:
     if _IF.search(sentence, max(0, at - 40), at) or _REPORTED.search(sentence, max(0, at - 80), at):
         return True
     return any(quoted.start() < at < quoted.end() for quoted in QUOTED.finditer(sentence))
-
-
-def _is_rule(sentence: str) -> bool:
-    """Does it tell the agent how to work from now on?"""
-    if (
-        len(sentence) > _RULE_CHARS
-        or sentence[-1] in "!:！："
-        or salience.is_question(sentence)
-        or not salience.is_prose(sentence)
-    ):
-        return False
-    return is_order(sentence) or lifts(sentence) or any(pattern.search(sentence) for pattern in _RULES)
 
 
 def _quote(sentence: str, match: re.Match[str]) -> str:

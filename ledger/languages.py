@@ -26,6 +26,11 @@ _EIGEN: Final = r"(?:der|die|das|meine?|unsere?) (?:[\w-]+ ){0,2}"
 _PROPIO: Final = r"(?:el|la|mi|nuestr[oa]) (?:[\w-]+ ){0,2}?"
 _IST: Final = "(?:ist|sind|lautet|beträgt|kostet)(?: jetzt| nun| auf| bei| genau)*"
 _ES: Final = "(?:ahora )?(?:es|son|será|cuesta|está en)(?: ahora| de| exactamente)*"
+#: Whose something is: 我们的, 我叔叔的, 王磊是我的上司，其.
+_WESSEN: Final = (
+    r"(?:[\u4e00-\u9fff]{2,4}是我们?的[\u4e00-\u9fff]{1,6}，)?其|[他她它]们?的?|"
+    r"我们?的?(?:(?!生日|婚礼|过)[\u4e00-\u9fff]){0,8}?的?"
+)
 
 NAMES: Final = (
     lazy(rf"\b(?P<subject>mein (?:voller |vor|nach)?name) (?:ist|lautet) {_PROPER}", re.IGNORECASE),
@@ -58,7 +63,8 @@ DATES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        r"(?P<subject>(?:我们的|我的|我们)?(?:截止日期|截止时间|会议|生日|婚礼|考试|发布日期?|交付日期?|面试|演示))(?:现在)?"
+        rf"(?P<subject>(?:{_WESSEN}过?)?(?:截止日期|截止时间|会议|生日|婚礼|考试|发布日期?|"
+        r"交付日期?|面试|演示))(?:现在)?"
         r"(?:是|在|定在|改到|改为|推迟到)(?P<value>(?:\d{4}年)?\d{1,2}月\d{1,2}[日号]|\d{4}-\d\d-\d\d)"
     ),
 )
@@ -71,8 +77,12 @@ VALUES: Final = (
     lazy(rf"\b(?P<subject>{_PROPIO}[\w-]+) {_ES} {_AMOUNT}", re.IGNORECASE),
     lazy(rf"\b(?P<subject>{_PROPIO}(?:puerto|límite|presupuesto|umbral|número|tamaño)) {_ES} {_NUMBER}", re.IGNORECASE),
     lazy(
-        r"(?P<subject>(?:我们的|我的|我们)?(?:预算|端口|超时时间|超时|上限|限制|价格|租金|工资|阈值))(?:现在)?(?:是|为|改为|改成)"
+        rf"(?P<subject>(?:{_WESSEN})?(?:预算|端口|超时时间|超时|上限|限制|价格|租金|工资|阈值))(?:现在)?(?:是|为|改为|改成)"
         r"(?P<value>[$¥€]?\d[\d,.]*\d?(?:美元|欧元|元|秒|分钟|小时|天|个月|%)?)"
+    ),
+    lazy(
+        rf"(?P<subject>(?:{_WESSEN})(?:联系)?(?:电话(?:号码)?|手机号码?|号码|邮箱(?:地址)?))是"
+        r"(?P<value>[\w.+-]+@[\w.-]+\w|\d[\d-]{5,}\d)"
     ),
 )
 DECISIONS: Final = (

@@ -42,13 +42,26 @@ _MANNERS: Final = lazy(
     r"^(?:please )?(?:avoid (?!being\b)\w|stop (?:using|adding|writing|doing|making|putting|creating|calling|asking|"
     r"apologi[sz]ing)\b|"
     r"keep (?:all |your |every |the )?(?:\w+ ){1,3}(?:under|below|short|simple|minimal|brief|within|at most)\b|"
-    r"(?:ask|tell|warn|check with|consult) me (?:first )?(?:before|whenever|if you|when you)\b|"
+    r"(?:(?:ask|warn|check with|consult) me (?:first )?(?:before|whenever|if you|when you)|"
+    r"tell me (?:first )?(?:before|whenever))\b|"
     r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b)|"
-    r"^no more [a-z]+s\b|^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
+    r"^no more (?:emoji|comment|apolog|question|test|mock|list|bullet|todo|placeholder|explanation|summar|change|commit|"
+    r"abbreviation|file|dependenc|print|log|hack|workaround|shortcut|guess|semicolon|tab|warning|disclaimer|typo)[a-z]*\b|"
+    r"^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
     r"[a-z]+s? (?:in (?:the |your |my )?(?:code|commits?|commit messages|comments?|docs?|answers?|replies|responses?|output)|"
-    r"without (?:asking|my|a|an))\b|\b(?:under no circumstances|on no account)\b|^(?:whenever|every time|each time) you\b|"
+    r"without (?:asking|my|a|an))\b|\b(?:under no circumstances|on no account)\b|"
+    r"^(?:whenever|every time|each time) you (?!need|want|like|feel|are|get|can|have|see|"
+    r"know|look|find|wish|think|decide)[a-z]+\b"
+    r"(?!.*\b(?:let me know|i (?!want|need|expect|ask)))|"
     r"从现在起|从今以后|一律|每次[^，。]{1,15}都(?:要|必须|应|得)|^(?:请)?别(?:动|用|改|删|碰|把|写|加|提交)|(?<=[^，。]{2})(?:不能有|不准|不许|严禁)",
     re.IGNORECASE,
+)
+#: What follows a Spanish "no", and no English one: a verb that is told not to be, or words that are Spanish alone.
+_EN_ESPANOL: Final = (
+    r"(?:(?:me |lo |la |le |se )?(?:uses|utilices|hagas|toques|borres|cambies|modifiques|crees|escribas|pongas|añadas|elimines|"
+    r"instales|subas|agregues|incluyas|olvides|respondas|ejecutes|edites|copies|muevas|ignores|omitas|envíes|mandes|publiques|"
+    r"repitas|preguntes|expliques|traduzcas|menciones|supongas|asumas|inventes|resumas|digas|des|abras|cierres)\b|"
+    r"[^.]{0,60}\b(?:el|la|los|las|un|una|del?|con|por|que|al|mi|tu|su|nada|es[oae]|est[oae]|para|sin|en)\b(?! the))"
 )
 #: Rules in languages whose verbs tell an order.
 _ORDERS: Final = lazy(
@@ -65,7 +78,8 @@ _ORDERS: Final = lazy(
     r"^(?:bitte )?(?:führe?|starte?|prüfe?|teste?|mache?|schreibe?) [^.]{0,30}\b(?:vor|nach|bei) jede[mr]\b|"
     # Spanish
     r"\b(?:a partir de ahora|de ahora en adelante)\b|"
-    r"^(?:por favor,? )?(?:no|nunca|jamás|siempre) (?:me |lo |la |le )?(?!\w+ies\b|(?:matter|longer|other|further|better|wonder|"
+    rf"^(?:por favor,? )?(?:no(?= {_EN_ESPANOL})|nunca|jamás|siempre) (?:me |lo |la |le )?"
+    r"(?!\w+ies\b|(?:matter|longer|other|further|better|wonder|"
     r"users?|servers?|numbers?|answers?|orders?|papers?|issues|changes|updates|files|differences|messages|responses|notes|names|"
     r"values|tables|images|pages|sources|dates|rules|lines|examples|cases|times|surprises|promises|excuses|ideas|extras|air|"
     r"buenas|gracias|muchas|mucha|nada más|más|además|pues)\b)[a-záéíóúñ]{2,}(?:as|es|[aei]r)\b(?! (?:the|is|are|was|were|that|"
@@ -98,11 +112,38 @@ _STEM: Final = 5  # letters of a word that tell it, whatever its ending
 _LIFTING: Final = frozenset(
     word[:_STEM]
     for word in """forget drop ignore scrap scratch cancel lift undo disregard discard revoke remove rule instruction preference
-    convention wish restriction about with need needn needed have has hold apply valid force longer necessary because you
+    convention wish restriction about with in on for to of at from
+    need needn needed have has hold apply valid force longer necessary because you
     vergiss ignoriere streiche verwirf diese meine regel anweisung vorgabe gilt mit den dem musst brauchst müsst
     olvida cancela quita esa regla instrucción preferencia hace falta que es necesario tienes hay sobre en
     oublie annule cette consigne plus besoin""".split()
 )
+#: What is lifted for once, or for one thing, holds on.
+_ONCE: Final = lazy(
+    r"\b(?:this time|for (?:this|that|now|the moment)|(?:just|only) (?:this|here|now|today|for)|in this case|today|right now|yet|"
+    r"diesmal|dieses mal|heute|esta vez|por ahora|cette fois)\b|这次|今天|暂时",
+    re.IGNORECASE,
+)
+_SHORT_STEM: Final = 4
+#: The verb of an English rule; of one that says what to use, the thing that the rule is about is where that is used.
+_VERB: Final = lazy(
+    r"^(?:\W*(?:from now on|going forward|in future|actually|please|always|never|ever|only|do not|don['’]?t|stop|avoid|no longer|"
+    r"instead|you|must|should|not|so|ok(?:ay)?|no|and|but|also|now)\b)*\W*"
+    r"(?P<verb>us(?:e|ing)|prefer|call|keep|stick|choose|put(?:ting)?|add(?:ing)?|include|set|show|"
+    rf"(?:{'|'.join(sorted(salience.VERBS))}|answer|reply|respond|indent|speak|store|cite|deploy|provide|highlight|edit)(?:ing)?)\b",
+    re.IGNORECASE,
+)
+_USES: Final = lazy(
+    r"(?:us(?:e|ing)|prefer|call|keep|stick|choose|put(?:ting)?|add(?:ing)?|include|set|show)$", re.IGNORECASE
+)
+_WHEN: Final = lazy(r"\b(?:for|on|when|whenever|before|after|during|if|about|while|unless)\b", re.IGNORECASE)
+_WHERE: Final = lazy(
+    r"\b(?:for|on|when|whenever|before|after|during|if|about|while|unless|in|inside|within|to|with|from|at)\b",
+    re.IGNORECASE,
+)
+_HOW: Final = lazy(r"\b(?:in|to|with|as|under|at|from|by|within|into|using)\b", re.IGNORECASE)
+_VAGUE: Final = frozenset("code file everything everywhere".split())
+_USED: Final = r"\b(?:us(?:e|ing)|with|in|prefer|as|run|install|import|choose|stick to|put)\s+(?:only |the |a |an )?"
 #: Of a text that nobody here said: a line in it that tells its reader what to do.
 _COMMAND: Final = lazy(
     r"\b(?:from now on|going forward)\b|^(?:please |you )?(?:should |must )?(?:always|never) [a-z]+|"
@@ -208,7 +249,7 @@ _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _SAYS_NOTHING: Final = frozenset(
     """a always an and any anymore are be but do don don't going forward from i instead is it its longer make must my never no not
     now of on only or our please rather should so stop sure t than that the then they this to use using want we will you your
-    actually avoid changed mind without
+    actually avoid changed mind without me uses usar
     ab bitte das der die du es ich immer jetzt kein keine keinen lieber mehr nicht nie niemals noch nun nur sofort statt stets und
     von wir a ahora de del el favor la las lo los no nunca por siempre un una usa ya y
     à au désormais dorénavant et jamais la le les lieu maintenant ne partir pas plus toujours
@@ -297,18 +338,54 @@ def replaces(later: str, earlier: str) -> bool:
     if lifts(later):
         topic = {word[:_STEM] for word in _words(later)} - _LIFTING
         known = {word[:_STEM] for word in _words(earlier)}
-        return bool(topic) and not lifts(earlier) and len(topic & known) >= _SAME * len(topic)
+        once = _ONCE.search(later) is not None
+        return bool(topic) and not once and not lifts(earlier) and len(topic & known) >= _SAME * len(topic)
     new, old = _words(later), _words(earlier)
-    if not new or not old or (new == old and _negative(later) == _negative(earlier)):
+    if (
+        not new
+        or not old
+        or (new == old and _negative(later) == _negative(earlier))
+        or not _of_the_same(later, earlier)
+    ):
         return False
     forbidden = _negative(later), _negative(earlier)
     if len(new & old) >= _SAME * max(len(new), len(old)):
-        changes = _CHANGE.search(later) is not None
         if forbidden[0] != forbidden[1]:  # "never in Python" says nothing of "always in Go"
-            return changes or new <= old or old <= new
-        return not forbidden[0] and changes
+            return _stems(new) <= _stems(old) or (_CHANGE.search(later) is not None and _stems(old) <= _stems(new))
+        return not forbidden[0] and _CHANGE.search(later) is not None
+    return not forbidden[1] and len(old) <= _FEW_WORDS and _names_as_gone(later, earlier)
+
+
+def _names_as_gone(later: str, earlier: str) -> bool:
+    """Is what a rule says "instead of" what the earlier one says to use?"""
     gone = _INSTEAD_OF.search(later)
-    return gone is not None and len(old) <= _FEW_WORDS and _plain(gone[1].casefold()) in old and not forbidden[1]
+    used = gone is not None and re.search(rf"{_USED}{re.escape(gone[1])}(?!\w)", earlier, re.IGNORECASE)
+    return bool(used)
+
+
+def _of_the_same(later: str, earlier: str) -> bool:
+    """Are two rules of the same thing, as far as their words say of what they are? An exception is of less."""
+    new, old = _thing(later), _thing(earlier)
+    return new is None or old is None or new <= old
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _thing(rule: str) -> frozenset[str] | None:
+    """Words of what a rule is about, in English: where and when something is used, or what is done; None where no verb tells."""
+    verb = _VERB.search(rule)
+    if verb is None:
+        return None
+    said = _INSTEAD_OF.sub(" ", _CHANGE.sub(" ", rule[verb.end() :]))
+    uses = _USES.match(verb["verb"]) is not None
+    phrases = (_WHERE if uses else _WHEN).split(said)
+    words = set[str]().union(*map(_words, phrases[1:]))
+    if not uses:
+        words |= _words(_HOW.split(phrases[0], maxsplit=1)[0])
+    return frozenset(words - _VAGUE)
+
+
+def _stems(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(word[:_SHORT_STEM] for word in words)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -142,3 +142,41 @@ def test_a_date_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) ->
     found = told(World(tmp_path), "My deadline is on May 4.", "My deadline is on May 4, 2026.")
 
     assert [each.contradicts for each in found] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("我叔叔的生日是8月7号。", "我同事的生日是12月10号。"),
+        ("张伟是我的表弟，其生日是07月15日。", "李婷婷是我的表妹，其生日是06月23日。"),
+        ("My interview with Greg is on May 4.", "My interview with Laura is on May 9."),
+        ("The budget is $400.", "The budget of our new project is $900."),
+    ],
+)
+def test_facts_of_different_things_stand_side_by_side(tmp_path: Path, old: str, new: str) -> None:
+    """Whose a thing is and with whom is a part of it."""
+    for each in told(World(tmp_path), old, new):
+        assert (each.replaced_by, each.contradicts) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Our budget is $400.", "Our new budget is $500."),
+        ("My deadline is on May 4.", "My new deadline is May 9."),
+        ("I'm using Flask 2.3 for it.", "I've been upgrading to Flask 3.0 for it."),
+    ],
+)
+def test_a_new_value_replaces_the_earlier_one(tmp_path: Path, old: str, new: str) -> None:
+    """Its own words say that it was another one."""
+    first, second = told(World(tmp_path), old, new)
+
+    assert (first.replaced_by, second.replaces) == (second.name, first.name)
+
+
+def test_a_change_of_something_else_in_the_sentence_replaces_no_value(tmp_path: Path) -> None:
+    """Both stand, as a contradiction."""
+    text = "I now have three people on the team for the whole of the next year, as I told you, and our budget is $500."
+    old, new = told(World(tmp_path), "Our budget is $400.", text)
+
+    assert (old.replaced_by, old.contradicts) == ("", new.name)

@@ -385,14 +385,25 @@ def test_a_request_without_blanks_is_a_request(world: World, request_: str) -> N
 def test_what_was_replaced_twice_is_still_named(world: World) -> None:
     """Alike rules may be of different things: whichever was meant, none is lost."""
     messages = chat().user("Build it.").says("ok")
-    for module in ("alpha", "beta", "gamma"):
-        messages.user(f"From now on use ruff in module {module}.").says("ok")
+    for release in ("alpha", "beta", "gamma"):
+        messages.user(f"From now on use the {release} release of ruff in tests.").says("ok")
     said = line(
         block(world, messages.user("Sum all columns.").rounds(60, words=300), threshold=20_000), "the user said"
     )
 
     assert [word for word in ("gamma", "beta", "alpha") if word in said] == ["gamma", "beta", "alpha"]
     assert said.count("[msg_") == 3
+
+
+def test_the_same_for_several_things_are_several_rules(world: World) -> None:
+    """All of them hold."""
+    messages = chat().user("Build it.").says("ok")
+    for module in ("alpha", "beta", "gamma"):
+        messages.user(f"From now on use ruff in module {module}.").says("ok")
+    lines = block(world, messages.user("Sum all columns.").rounds(60, words=300), threshold=20_000)
+
+    for module in ("alpha", "beta", "gamma"):
+        assert sum(module in each and "replaces" not in each for each in lines) == 1
 
 
 @pytest.mark.parametrize("asked", ["Please explain how the cache works.", "Was ist ein Anker", "解释一下缓存。"])

@@ -7,7 +7,7 @@ from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ledger.facts import stated
 from hermes_lcm.text import salience
-from hermes_lcm.text.statements import is_order, is_rule, label, lifts, own_words
+from hermes_lcm.text.statements import is_order, is_rule, label, lifts, own_words, replaces
 
 LOGS = [
     "[10:32] Tom: never deploy on Fridays", "[10:32 AM] <tom> never deploy on Fridays", "<tom> never deploy on Fridays",
@@ -170,3 +170,72 @@ def test_a_rule_needs_neither_always_nor_never(rule: str) -> None:
     """In the present state and in the ledger."""
     assert is_rule(rule)
     assert [fact.kind for fact in stated(rule)] == ["rule"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Always use 2 spaces in YAML files.", "From now on always use 2 spaces in JSON files."),
+        ("Always write the lexer tests with pytest.", "From now on write the parser tests with pytest."),
+        ("Always log requests to stdout.", "Use httpx instead of requests."),
+        ("Always run the unit tests before a commit.", "Never run the unit tests before a commit in the docs branch."),
+        ("Always run the tests.", "No need to run the tests this time."),
+        ("Always add comments to functions.", "From now on never add comments to tests."),
+        ("Always format dates as ISO 8601.", "From now on format times as ISO 8601."),
+        ("Always use tabs in Makefiles.", "Forget the rule about tabs in Python."),
+        ("Always use SQLite in tests.", "Use Postgres instead of SQLite in production."),
+        ("Always use port 8080 for the web server.", "From now on use port 9090 for the API server."),
+        ("From now on run npm lint before each commit.", "From now on run npm test before each commit."),
+        ("Always push to the feature branch.", "From now on never push to the release branch."),
+    ],
+)
+def test_a_similar_rule_of_a_different_thing_replaces_none(earlier: str, later: str) -> None:
+    """Nor does an exception, or what is said for once."""
+    assert not replaces(later, earlier)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Always use 2 spaces in YAML files.", "From now on use 4 spaces in YAML files."),
+        ("Use npm for installs.", "Use pnpm instead of npm."),
+        ("Always use double quotes in Python.", "Always use single quotes in Python from now on."),
+        ("Keep answers under 100 words.", "From now on keep answers under 50 words."),
+        ("Always use port 8080 for the API server.", "From now on use port 9090 for the API server."),
+        ("Always answer in German.", "From now on always answer me in English instead."),
+        ("Usa siempre tabs.", "Nunca uses tabs."),
+    ],
+)
+def test_another_value_of_the_same_thing_replaces_the_earlier_rule(earlier: str, later: str) -> None:
+    """Its own words speak of a change, or forbid what was said."""
+    assert replaces(later, earlier)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I decided to use it so we decided to use it " * 20, "my name is the port of my id is " * 28, "I prefer the one " * 50,
+        "don't use it and always use the " * 25, "the meeting with Greg on May " * 30, "我的叔叔的生日是我们的" * 80,
+        "from now on " * 75, "王磊是我的上司，其" * 90,
+    ],
+)  # fmt: skip
+def test_facts_are_looked_for_in_linear_time(text: str) -> None:
+    """Up to the longest that is read."""
+
+    def read(said: str) -> None:
+        for _ in range(20):
+            stated(said)
+
+    assert excess(read, text[:110], text[:880]) < LIMIT
+
+
+@pytest.mark.parametrize(
+    "text", ["From now on use the tabs in " * 40, "use in to with " * 60, "please never use " * 60]
+)
+def test_rules_are_compared_in_linear_time(text: str) -> None:
+    """What a rule is about is found in one pass."""
+
+    def read(said: str) -> None:
+        replaces(said, "Always use tabs.")
+
+    assert excess(read, text, text * 8) < LIMIT
