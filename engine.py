@@ -33,7 +33,6 @@ from .errors import LcmError, StoreError, worded
 from .host import facts
 from .host.offers import CHAT
 from .ingest.transcript import StoredList, Transcript
-from .llm.client import keep_progress
 from .runtime import INGEST, PROCESS, Process, Runtime
 from .schemas import SCHEMAS
 from .search.scope import LOCAL_PLATFORMS
@@ -565,7 +564,6 @@ class LCMEngine(ContextEngine):
         factor = self._factor(runtime)
         # From here on everything is in the host's own estimates.
         limit = self.threshold_tokens or config.threshold_tokens(self.context_length)
-        keep_progress()
         seen = runtime.observe(self.session_id, messages)
         found = seen is not None and self.look(*seen)
         retold, shown, sent = self._sent(seen, messages, current)

@@ -8,7 +8,6 @@ ready. What prompt is built from the nodes is ``compress``'s business.
 
 from __future__ import annotations
 
-import contextvars
 import queue
 import re
 import threading
@@ -26,6 +25,7 @@ from ..dag import SummaryDag, fingerprint
 from ..errors import SourcesChanged, SummaryError
 from ..ingest.align import Expected
 from ..ingest.transcript import Transcript, expected_of
+from ..llm.client import context_for_thread
 from ..llm.ladder import EXTRACTIVE, QUOTED
 from ..prompt import rewrites
 from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node, SourceLine, Summary, SummaryTask, Unit
@@ -542,8 +542,9 @@ class Workers:
         for n in range(len(self._jobs)):
             self._todo.put(n)
         for _ in range(min(len(self._jobs), max(1, workers))):
-            context = contextvars.copy_context()
-            threading.Thread(target=context.run, args=(self._work,), name="lcm-summary", daemon=True).start()
+            threading.Thread(
+                target=context_for_thread().run, args=(self._work,), name="lcm-summary", daemon=True
+            ).start()
         for _ in self._jobs:
             if not self._done.acquire(timeout=max(0.0, seconds_left())):
                 break

@@ -13,8 +13,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, nullcontext, suppress
+from contextvars import Context, ContextVar, copy_context
 from typing import Any, Final, NamedTuple, Protocol
 
 from ..errors import SummaryTooLong, SummaryUnavailable
@@ -275,17 +275,18 @@ _LOOK_AGAIN_S: Final = 10.0
 _progress: ContextVar[Callable[[], None] | None] = ContextVar("lcm_progress", default=None)
 
 
-def keep_progress() -> None:
-    """Note what the host installed in this thread, so that threads with a copy of its context report there too.
+def context_for_thread() -> Context:
+    """A copy of this thread's context for a thread that works for it: it reports to what the host installed in this one.
 
     Such a host gives a compaction up when no summary has streamed a word for a while, and looks at its own thread only.
     """
-    try:
+    context = copy_context()
+    with suppress(ImportError):
         from agent import auxiliary_client
-    except ImportError:
-        return
-    hook = getattr(getattr(auxiliary_client, "_aux_progress", None), "hook", None)
-    _progress.set(hook if callable(hook) else None)
+
+        hook = getattr(getattr(auxiliary_client, "_aux_progress", None), "hook", None)
+        context.run(_progress.set, hook if callable(hook) else None)
+    return context
 
 
 def _reporting(auxiliary_client: Any) -> AbstractContextManager[Any]:

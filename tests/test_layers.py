@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "terminal": "command dashboard errors ops recall text",
     "dashboard": "command compaction config errors exam host ledger ops prompt recall records runtime session store "
     "text tools",
-    "engine": "archive compaction config errors host ingest llm records runtime schemas search session tools",
+    "engine": "archive compaction config errors host ingest records runtime schemas search session tools",
     "tools": "command errors ingest ops ops.doctor recall records runtime schemas search",
     "command": "config errors exam fleet host importers ops ops.doctor ops.forget recall runtime search session text",
     "exam": "compaction errors ops prompt recall records session storage store text",

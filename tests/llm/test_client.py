@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import contextmanager
-from contextvars import copy_context
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hermes_lcm.compaction.compactor import Workers
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
-from hermes_lcm.llm.client import HostModel, classify, keep_progress, read_reply, split_route, without_reasoning
+from hermes_lcm.llm.client import HostModel, classify, read_reply, split_route, without_reasoning
 
 ASK = [{"role": "user", "content": "hello"}]
 
@@ -353,13 +352,9 @@ def test_a_thread_that_works_for_a_compaction_reports_to_the_host(host):
 
     host.module.aux_progress_hook = aux_progress_hook
     host.module._aux_progress = SimpleNamespace(hook=hook)
-    keep_progress()
-    thread = threading.Thread(target=copy_context().run, args=(ask,))
-    thread.start()
-    thread.join()
+    Workers([ask], skip=lambda: False, quiet=()).run(1, lambda: 30.0)
     host.module._aux_progress.hook = None
-    keep_progress()
-    ask()
+    Workers([ask], skip=lambda: False, quiet=()).run(1, lambda: 30.0)
 
     assert installed == [hook]
     assert len(host.calls) == 2
