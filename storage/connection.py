@@ -13,6 +13,7 @@ import sqlite3
 import stat
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import partial
@@ -36,7 +37,6 @@ from .disk import Identity, Translated, identity_of, is_memory, memory_uri, tran
 from .foreign import refuse_foreign
 from .long_reads import LongReads, OwnReader
 from .opened import Left, drop_index, has_lost_log, has_removed_index
-from .turns import Turns
 
 try:
     import fcntl
@@ -50,6 +50,8 @@ BUSY_TIMEOUT_MS = 2000
 #: After a lock timeout the next writes give up at once for this long: a turn waits once, not at each hook.
 BUSY_MEMORY_S = 3.0
 BUSY_AGAIN_MS = 20
+#: Seconds after which a thread goes on without being called: longer than ordinary waits, shorter than what looks like a hang.
+CALLED_S = 2.0
 BACKUP_S = 600.0
 TOLD_STEPS, COPYING = 10_000, 5  # steps of SQLite: between two words of progress; to copy a row
 COPIED_PAGES = 4096
@@ -1041,6 +1043,55 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 # -- one database per file -------------------------------------------------------------------------------
+class Turns:
+    """
+    Order in which the threads of a process write to one file: messages first, then everything else, each as it came.
+
+    The interpreter's locks keep no order: beside thirty chats one thread was overtaken by a hundred others. This order is advice
+    beside the lock. A thread that is not called in time goes on, so nothing hangs on a thread that has ended.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.taken = False  # does anybody write?
+        self._waiting: tuple[deque[threading.Lock], deque[threading.Lock]] = deque(), deque()  # messages, others
+
+    @contextmanager
+    def turn(self, *, first: bool = False) -> Iterator[None]:
+        """A turn of this thread; ``first``: before all that store no messages."""
+        mine = self._asked(first)
+        called = mine is None
+        try:
+            if mine is not None:
+                called = mine.acquire(timeout=CALLED_S)
+            yield
+        finally:
+            self._over(None if called else mine)
+
+    def _asked(self, first: bool) -> threading.Lock | None:
+        """A lock that is released when this thread is called; None where nobody else has the turn."""
+        with self._lock:
+            if not self.taken:
+                self.taken = True
+                return None
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting[not first].append(mine)
+            return mine
+
+    def _over(self, uncalled: threading.Lock | None) -> None:
+        """Call the next one. ``uncalled``: the place in the queue of a thread that has waited long enough."""
+        with self._lock:
+            for queue in self._waiting:
+                if uncalled is not None and uncalled in queue:
+                    queue.remove(uncalled)
+            for queue in self._waiting:
+                if queue:
+                    queue.popleft().release()
+                    return
+            self.taken = False
+
+
 class Databases:
     """The databases of this process by real path, so that no file is ever opened twice."""
 

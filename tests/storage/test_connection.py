@@ -25,7 +25,7 @@ from worlds.process import WAIT_S, World, chat, interrupted_at, run, texts
 
 from hermes_lcm import errors
 from hermes_lcm.storage import connection as connection_module
-from hermes_lcm.storage import disk, files, schema, seals, turns
+from hermes_lcm.storage import disk, files, schema, seals
 from hermes_lcm.storage.connection import Database, Databases
 from hermes_lcm.storage.disk import in_memory
 from hermes_lcm.storage.meta import Health
@@ -280,7 +280,7 @@ def test_ctrl_c_in_a_transaction_keeps_no_other_thread_from_writing(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it comes: no transaction of SQLite stays open, and no lock stays taken."""
-    monkeypatch.setattr(turns, "CALLED_S", 0.01)
+    monkeypatch.setattr(connection_module, "CALLED_S", 0.01)
     note(db, "first")
     stopped, n = list[int](), 1
     while interrupted_at(n, partial(note, db, f"interrupted {n}")):

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes_lcm.storage import turns
-from hermes_lcm.storage.connection import Database
-from hermes_lcm.storage.turns import Turns
+from hermes_lcm.storage import connection
+from hermes_lcm.storage.connection import Database, Turns
 
 
 def _asks(order: Turns, done: list[str], name: str, *, first: bool = False) -> threading.Thread:
@@ -55,14 +54,14 @@ def test_who_stores_messages_goes_before_the_others() -> None:
 
 
 def test_who_is_not_called_in_time_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "CALLED_S", 0.01)
+    monkeypatch.setattr(connection, "CALLED_S", 0.01)
     order, done = Turns(), list[str]()
     order.turn().__enter__()  # a thread that has ended, and never says so
     for name in "ab":
         with order.turn():
             done.append(name)
     assert done == ["a", "b"]
-    monkeypatch.setattr(turns, "CALLED_S", 1e6)
+    monkeypatch.setattr(connection, "CALLED_S", 1e6)
     with order.turn():  # nothing is left of it
         done.append("c")
 
@@ -118,7 +117,7 @@ def test_who_has_the_write_lock_waits_for_no_turn(tmp_path: Path) -> None:
             took = time.monotonic() - before
         with db.unreferenced():
             pass
-    assert took < turns.CALLED_S
+    assert took < connection.CALLED_S
 
 
 def test_a_reader_holds_up_nobody_while_the_log_is_folded(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class Timed:
 
 def timed_turns() -> Any:
     """The order in which threads write, with the waits noted in the same place."""
-    from hermes_lcm.storage.turns import Turns
+    from hermes_lcm.storage.connection import Turns
 
     class TimedTurns(Turns):
         @contextmanager
