@@ -35,9 +35,7 @@ LOST_ID = "'recovered-session-' || {}.session_key"
 #: SQL: the id of the session of a row of ``messages`` (by its alias).
 ID_OF = f"coalesce((SELECT session_id FROM sessions WHERE sessions.session_key = {{0}}.session_key), {LOST_ID.format('{0}')})"
 _ALSO = "nonce:{}"  # a nonce that a conversation had in another file
-_INHERITS = (
-    "inherits:{}"  # of a branch that has begun: [conversation, seq, pos] of every ancestor, rows it does without
-)
+INHERITS = "inherits:{}"  # of a branch that has begun: [conversation, seq, pos] of every ancestor, rows it does without
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +247,7 @@ class Sessions:
         """
         with self._db.transaction():
             before = self.ancestry(conversation_id)[:-1]
-            known = self._meta.value(_INHERITS.format(conversation_id)) or {}
+            known = self._meta.value(INHERITS.format(conversation_id)) or {}
             full = known.get("full") or [(c, *(end or Cut())) for c, end in before]
             # Its own rows count on from all that it ever inherited: taken back and shown again, that keeps its place.
             self._db.execute(
@@ -259,7 +257,7 @@ class Sessions:
             cuts = [(c, *(end or cut).within(cut)) for c, end in before]
             gone = known.get("gone") or sorted(without)
             self._meta.note(
-                _INHERITS.format(conversation_id),
+                INHERITS.format(conversation_id),
                 {"cuts": cuts, "without": sorted(without), "full": full, "gone": gone},
             )
 
@@ -268,19 +266,19 @@ class Sessions:
         or inserted before that position may be among the newest."""
         cut = Cut(pos=math.nextafter(pos, -math.inf))
         with self._db.transaction():
-            known = self._meta.value(_INHERITS.format(conversation_id)) or {"without": []}
+            known = self._meta.value(INHERITS.format(conversation_id)) or {"without": []}
             before = self.ancestry(conversation_id)[:-1]
             cuts = [(c, *(end or cut).within(cut)) for c, end in before]
             full = known.get("full") or [(c, *(end or Cut())) for c, end in before]
             gone = known.get("gone", known["without"])
             self._meta.note(
-                _INHERITS.format(conversation_id),
+                INHERITS.format(conversation_id),
                 {"cuts": cuts, "without": known["without"], "full": full, "gone": gone},
             )
 
     def once_inherited(self, conversation_id: int) -> tuple[list[tuple[int, Cut]], frozenset[int]]:
         """Stretches that a branch inherited when it began, and rows gone by then; nothing if it has taken nothing back."""
-        known = self._meta.value(_INHERITS.format(conversation_id)) or {}
+        known = self._meta.value(INHERITS.format(conversation_id)) or {}
         return [(c, Cut(seq, pos)) for c, seq, pos in known.get("full", ())], frozenset(known.get("gone", ()))
 
     def inherit_again(
@@ -288,12 +286,12 @@ class Sessions:
     ) -> None:
         """A branch shows again what it had taken back, up to a position, but for the rows ``without``."""
         with self._db.transaction():
-            known = self._meta.value(_INHERITS.format(conversation_id))
+            known = self._meta.value(INHERITS.format(conversation_id))
             now = {c: Cut(seq, pos) for c, seq, pos in known["cuts"]}
             # Up to the position, and never less than what is inherited anyway.
             cuts = [(c, seq, min(pos, max(until, now[c].pos if c in now else until))) for c, seq, pos in known["full"]]
             gone = sorted({*known["without"], *without}.difference(shown))
-            self._meta.note(_INHERITS.format(conversation_id), {**known, "cuts": cuts, "without": gone})
+            self._meta.note(INHERITS.format(conversation_id), {**known, "cuts": cuts, "without": gone})
 
     def respaced(self, conversation_id: int, whole: int, places: Mapping[float, float]) -> None:
         """Positions of a conversation behind ``whole`` were respaced: branches that end between them end there still."""
@@ -306,14 +304,14 @@ class Sessions:
             return [c, seq, places[last] if last is not None else float(whole)]
 
         with self._db.transaction():
-            for name, known in self._meta.with_prefix(_INHERITS.format("")).items():
+            for name, known in self._meta.with_prefix(INHERITS.format("")).items():
                 ends = {key: [moved(list(cut)) for cut in known[key]] for key in ("cuts", "full") if key in known}
                 if any(list(map(list, known[key])) != cuts for key, cuts in ends.items()):
-                    self._meta.note(_INHERITS.format(name), {**known, **ends})
+                    self._meta.note(INHERITS.format(name), {**known, **ends})
 
     def branches_of(self, conversation_id: int) -> dict[int, Cut]:
         """How much of a conversation each branch inherits that has begun."""
-        found = self._meta.with_prefix(_INHERITS.format(""))
+        found = self._meta.with_prefix(INHERITS.format(""))
         return {
             int(name): Cut(*end)
             for name, known in found.items() for c, *end in known["cuts"] if c == conversation_id
@@ -331,26 +329,26 @@ class Sessions:
     def inherit_older(self, branch: int, conversation_id: int, cut: Cut, *, but: Collection[int]) -> None:
         """Older rows came into a conversation: a branch inherits what lies before ``cut``, ``but`` some."""
         with self._db.transaction():
-            known = self._meta.value(_INHERITS.format(branch))
+            known = self._meta.value(INHERITS.format(branch))
             ends = {
                 key: [[c, max(seq, cut.seq), max(pos, cut.pos)] if c == conversation_id else [c, seq, pos]
                       for c, seq, pos in known[key]]
                 for key in ("cuts", "full") if key in known
             }  # fmt: skip
             gone = {key: sorted({*known[key], *but}) for key in ("without", "gone") if key in known}
-            self._meta.note(_INHERITS.format(branch), {**known, **ends, **gone})
+            self._meta.note(INHERITS.format(branch), {**known, **ends, **gone})
 
     def does_without(self, branch: int, rows: Collection[int]) -> None:
         """A branch has taken back some of what it inherited; they may come back."""
         with self._db.transaction():
-            known = self._meta.value(_INHERITS.format(branch)) if rows else None
+            known = self._meta.value(INHERITS.format(branch)) if rows else None
             if known:
                 note = {"gone": known["without"], **known, "without": sorted({*known["without"], *rows})}
-                self._meta.note(_INHERITS.format(branch), note)
+                self._meta.note(INHERITS.format(branch), note)
 
     def taken_back(self, conversation_id: int) -> frozenset[int] | None:
         """Inherited rows that were taken back before the branch began; None if it has not begun (or is none)."""
-        known = self._meta.value(_INHERITS.format(conversation_id))
+        known = self._meta.value(INHERITS.format(conversation_id))
         return frozenset(known["without"]) if known else None
 
     def end(self, session_id: str, *, now: float, reason: str) -> None:
@@ -407,7 +405,7 @@ class Sessions:
 
     def ancestry(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
         """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it)."""
-        known = self._meta.value(_INHERITS.format(conversation_id))
+        known = self._meta.value(INHERITS.format(conversation_id))
         if known:
             return [*((c, Cut(seq, pos)) for c, seq, pos in known["cuts"]), (conversation_id, None)]
         row = self._db.query_one(

@@ -21,7 +21,7 @@ from ..text import content
 from . import copies
 from .member import Member, member_of
 from .objects import ODD, fetched, is_elsewhere, objects_of
-from .outbox import State
+from .outbox import NOW, State
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -56,7 +56,6 @@ _DIGESTS: Final = (
     "SELECT m.conversation, m.id, m.digest, m.flags, c.nonce FROM lcm.messages m JOIN lcm.conversations c USING(conversation) "
     "WHERE m.id = ANY(%s::bigint[])"
 )
-_NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _PURGES: Final = (
     "SELECT n, changed, conversation, ids, nodes, role = session_user FROM lcm.purges WHERE changed >= %s ORDER BY n"
 )
@@ -232,7 +231,7 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
     deps = replace(deps, store=MessageStore(deps.db, deps.index, deps.store.blocks), trusted=True)
     with member.joined() as (server, state):
         seen_at = member.seen(server)
-        until = int(server.execute(_NOW).fetchall()[0][0])
+        until = int(server.execute(NOW).fetchall()[0][0])
         named = server.execute(_PURGES, (state.obeyed,)).fetchall()
         seen = {row[0]: row[1] for row in named}
         news = frozenset(member.purges.news(state.obeyed, seen))

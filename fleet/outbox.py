@@ -29,6 +29,8 @@ BLOCK: Final = 100_000_000
 REMEMBERED: Final = 1_000
 #: Kinds of rows whose numbers are the fleet's, with their tables' keys.
 NUMBERED: Final = {"messages": "store_id", "nodes": "node_id", "assemblies": "assembly_id"}
+#: Number of the server's oldest transaction that may still write.
+NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _STATE: Final = "fleet"
 _FETCHING: Final = "fleet fetching"
 _FETCH_S: Final = 3_600.0  # one conversation takes less

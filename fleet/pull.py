@@ -17,12 +17,12 @@ from ..errors import FleetError, FleetUnavailable, StoreBusy, StoreError, StoreF
 from ..importers.adopt import parts_on
 from ..importers.merge import Merged, merge
 from ..records import Flag
-from ..session import is_alone
+from ..session import INHERITS, is_alone
 from ..storage.connection import Database
 from ..storage.disk import in_memory
 from .covered import GONE
 from .objects import ODD, fetched, objects_of
-from .outbox import BLOCK, NUMBERED, Outbox, Seen, State
+from .outbox import BLOCK, NOW, NUMBERED, Outbox, Seen, State
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -35,7 +35,6 @@ SELECT nonce, changed FROM lcm.conversations
    AND (nonce = ANY(%(known)s) OR changed_at > now() - make_interval(days => %(days)s))
  ORDER BY created_at
 """
-_NOW: Final = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 _CONVERSATION: Final = """
 SELECT c.conversation, c.nonce, p.name, c.parent, c.fork_seq, c.created_at, c.inherits
   FROM lcm.conversations c JOIN lcm.principals p USING(owner) WHERE c.nonce = ANY(%s)
@@ -44,7 +43,6 @@ _NAMED: Final = """
 SELECT s.session_id, p.name FROM lcm.sessions s JOIN lcm.principals p USING(owner)
  WHERE s.session_id IN (SELECT session_id FROM lcm.sessions WHERE conversation = ANY(%s)) ORDER BY s.conversation
 """
-_INHERITS: Final = "inherits:{}"
 #: Which of some messages the fleet purged.
 _PURGED: Final = """
 SELECT DISTINCT t.id FROM lcm.purges p, unnest(p.ids) AS t(id) WHERE p.conversation = ANY(%s) AND t.id = ANY(%s::bigint[])
@@ -80,7 +78,7 @@ class Puller:
 
     def changes(self, days: int) -> Pulled:
         """Rows that others wrote since the last call, in conversations that are known here or changed in so many days."""
-        until = self._one(_NOW)
+        until = self._one(NOW)
         known = [row[0] for row in self._deps.db.query("SELECT nonce FROM conversations")]
         given = {"since": self.state.pulled, "known": known, "days": days, "own": self.state.lacks_own}
         changed = dict(self._server.execute(_CHANGED, given).fetchall())
@@ -250,7 +248,7 @@ class Puller:
                     (homes[row[0]], by_nonce.get(row[3]), row[4], row[2], row[1], row[5])])  # fmt: skip
                 if row[6]:
                     other.execute("INSERT INTO meta(key, value) VALUES (?, ?)", (
-                        _INHERITS.format(homes[row[0]]), self._inherits(row[6], by_nonce)))  # fmt: skip
+                        INHERITS.format(homes[row[0]]), self._inherits(row[6], by_nonce)))  # fmt: skip
             whose = {homes[row[0]]: row[2] for row in chain}
             sessions = [
                 (n, homes[row[0]], *row[1:6], whose[homes[row[0]]], *row[6:])

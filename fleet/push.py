@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..records import ARCHIVE_RUNG, PURGED_RUNG, PURGED_WORDS, Flag, Row
 from ..search.documents import index_text, searchable, stored_index_row
 from ..search.query import stems
-from ..session import alone, is_alone
+from ..session import INHERITS, alone, is_alone
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack
@@ -37,7 +37,6 @@ _BATCH_CHARS: Final = 8_000_000
 _MOST_WORDS, _MOST_WORD_CHARS = 5_000, 64
 #: Flags that say nothing of the message elsewhere.
 _OF_HERE: Final = Flag.COLLECTED | Flag.PINNED
-_INHERITS: Final = "inherits:{}"
 
 _CONVERSATION: Final = """
 SELECT c.conversation_id, c.nonce, c.principal, p.nonce, c.fork_seq, c.created_at
@@ -298,7 +297,7 @@ class Pusher:
         """The server's keys of conversations, made where they are new. Raises _RefusedError."""
         meta = Meta(self._deps.db)
         for row in sorted(self._read(_CONVERSATION, conversations)):
-            inherits = meta.value(_INHERITS.format(row[0]))
+            inherits = meta.value(INHERITS.format(row[0]))
             owner = self._server.execute("SELECT lcm.owner_of(%s)", (row[2],)).fetchone()
             given = {
                 "nonce": row[1], "whose": row[2], "nobody": alone("%"), "parent": row[3], "fork_seq": row[4],

@@ -26,7 +26,7 @@ from ..ops.render import counted, moment
 from ..records import Flag, Row
 from ..search.scope import Scopes
 from ..session import ID_OF, Cut, Session
-from ..storage.files import Progress, silent
+from ..storage.files import EXPORTS, Progress, silent
 from ..text import blobs, content
 from ..text.printable import one_line, printable
 from .ledger import Ledger
@@ -35,7 +35,6 @@ from .transcripts import FORMAT
 if TYPE_CHECKING:
     from ..recall.access import Access
 
-FOLDER = "lcm-exports"
 KINDS = ("jsonl", "markdown")
 _EVERY = 1_000_000  # sessions
 _PAGE = f"""
@@ -121,7 +120,7 @@ def _fill(deps: Access, session: Session, kind: str, file: IO[str], progress: Pr
 
 def default_path(deps: Access, session: Session, kind: str) -> Path:
     """Path of an export that names no file."""
-    return deps.db.path.parent / FOLDER / file_name(session.session_id, kind)
+    return deps.db.path.parent / EXPORTS / file_name(session.session_id, kind)
 
 
 def file_name(session_id: str, kind: str) -> str:

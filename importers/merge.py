@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dag import fingerprint
 from ..ingest.transcript import Transcripts
 from ..records import PURGED_RUNG, Assembly, Flag, NewNode, Node, Row, Stored
-from ..session import Cut, Session
+from ..session import INHERITS, Cut, Session
 from ..storage.meta import Meta
 from ..store import Segment
 from ..text.markup import read_context
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 KIND: Final = "stand-in"
 _BATCH: Final = 500
-_INHERITS: Final = "inherits:"
 #: In a damaged file messages may have lost their conversation's row.
 _CONVERSATIONS: Final = """
 SELECT conversation_id, parent_id, fork_seq, nonce, principal FROM conversations UNION ALL
@@ -187,9 +186,9 @@ class _Merge:
 
     def _inherited(self, conversation: int, session: Session) -> None:
         """Inherited stretches of a branch, in the addresses of here."""
-        known = Meta(self._other.db).value(f"{_INHERITS}{conversation}")
+        known = Meta(self._other.db).value(INHERITS.format(conversation))
         meta = Meta(self._deps.db)
-        mine = f"{_INHERITS}{session.conversation_id}"
+        mine = INHERITS.format(session.conversation_id)
         if not self._gathered and meta.value(mine) is not None:
             return  # the messages told
         same_file = session.conversation_id == conversation and not self._gathered

@@ -57,7 +57,7 @@ def core(text: str, calls: Sequence[ToolCall], named: Callable[[str], str] = str
 
 def _asked(call: ToolCall) -> str:
     """Arguments of a call in one spelling. The host writes an empty object where there were no arguments."""
-    if any(mark in call.arguments for mark in _PLACEHOLDERS):
+    if any(mark in call.arguments for mark in PLACEHOLDERS):
         return ""
     return f"{call.name}\0{content.canonical_arguments(call.arguments) or '{}'}"
 
@@ -110,7 +110,8 @@ _MAX_JOINED = 256
 _MAX_EDITS = 800
 _MAX_TRIES = 64
 _NOTHING = Core("")
-_PLACEHOLDERS = (MARK, "[redacted:")
+#: Words of ours in the place of what was said.
+PLACEHOLDERS = (MARK, "[redacted:")
 
 
 def align(

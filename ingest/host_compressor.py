@@ -17,8 +17,8 @@ from itertools import islice
 from typing import Any, Final
 
 from ..records import ToolCall
-from ..text.blobs import MARK
 from ..text.content import SCREENSHOT, Said, canonical_text, digest
+from .align import PLACEHOLDERS
 
 PRIOR: Final = "[PRIOR CONTEXT — for reference only; not a new message]"
 BELOW: Final = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
@@ -36,7 +36,6 @@ _LONGEST_LINE: Final = 2_000  # paths and patterns stand in the line uncut
 _SHORTEST_OUTPUT: Final = 200  # shorter ones stay whole, unless images were all they were
 _IMAGES_GONE: Final = "[screenshot removed]"
 #: A placeholder of our own filters in a text: it had another size when the compressor saw it.
-_CHANGED: Final = (MARK, "[redacted:")
 _LINES: Final = (
     "[Old tool output cleared to save context space]",
     "[Duplicate tool output — same content as a more recent call]",
@@ -180,7 +179,7 @@ class Candidates:
     def add(self, one: Original) -> None:
         """Another one."""
         self._all.append(one)
-        if any(mark in one.text for mark in _CHANGED):
+        if any(mark in one.text for mark in PLACEHOLDERS):
             self._changed.append(one)
         for key in (("chars", len(one.text)), ("lines", _lines(one.text)), _gist(one.calls)):
             self._by.setdefault(key, []).append(one)

@@ -27,7 +27,7 @@ _READ: Final = "ledger:{}"  # the newest sequence number that was looked at
 _MARKS: Final = "ledger_marks:{}"
 _SPEAKERS: Final = 50  # of whom the last message is remembered
 _RULES: Final = 200  # newest ones that a rule is compared with
-_NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
+NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Ledger:
 
 def of_row(row: Row) -> tuple[Fact, ...]:
     """The facts that a message states: a user's words only, and none that were taken back."""
-    if row.head.role != "user" or row.head.flags & _NOT_SAID:
+    if row.head.role != "user" or row.head.flags & NOT_SAID:
         return ()
     return facts.stated(row.text)
 
@@ -166,7 +166,7 @@ def entries(
 
 def _standing(rows: Iterable[Row], speakers: Mapping[int, str]) -> list[Row]:
     """Messages in order, without those that the next one of their speaker took back."""
-    said = sorted((row for row in rows if not row.head.flags & _NOT_SAID), key=lambda row: (row.head.pos, row.store_id))
+    said = sorted((row for row in rows if not row.head.flags & NOT_SAID), key=lambda row: (row.head.pos, row.store_id))
     words = [replace(row, text=markers.by_speaker(row.text, named=row.store_id in speakers)) for row in said]
     kept = {row.store_id for row in statements.standing(words, speakers)}
     return [row for row in said if row.store_id in kept]

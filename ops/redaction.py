@@ -270,7 +270,7 @@ def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -
     ours = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
     ours += [path for path in deps.payloads.folder.rglob("*") if path.is_file()]
     others = [
-        path for name in (BACKUPS, "lcm-exports") for path in sorted((folder / name).rglob("*")) if path.is_file()
+        path for name in (BACKUPS, files.EXPORTS) for path in sorted((folder / name).rglob("*")) if path.is_file()
     ]
     for n, path in enumerate((*ours, *others)):
         progress("searching files", n, len(ours) + len(others))

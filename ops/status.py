@@ -27,6 +27,7 @@ from ..errors import LcmError, StoreCorrupt, StoreEarlier, StoreError, StoreRead
 from ..recall import mapping
 from ..recall.access import Access
 from ..storage.disk import full_disk, shut
+from ..storage.files import EXPORTS
 from ..storage.foreign import messages_of_earlier
 from ..storage.meta import Meta
 from ..storage.standby import stand_ins
@@ -47,7 +48,6 @@ _SOURCE_ROWS = 2000
 #: Files of a folder that the status looks at before it says "at least".
 _MOST_FILES = 2000
 #: The folder of ``export.py``.
-EXPORTS = "lcm-exports"
 #: What a missing package switches off.
 OPTIONAL_PACKAGES = {
     "regex": "LCM_IGNORE_MESSAGE_PATTERNS cannot be used",

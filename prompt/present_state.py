@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ..ledger.table import CORRECTED, PINNED, STRUCK, Entry, Ledger
+from ..ledger.table import CORRECTED, NOT_SAID, PINNED, STRUCK, Entry, Ledger
 from ..records import Flag, Row
 from ..session import Sessions
 from ..store import MessageStore, Segment
@@ -47,7 +47,6 @@ _TODO_CHARS = 512_000  # what the host itself takes back into its list
 _SNAPSHOT_ITEM = re.compile(r"- \[([ >x~?])\] (\S{1,80})\. (.*) \((pending|in_progress|completed|cancelled)\)")
 _OPEN = ("in_progress", "pending")
 _OF_DAY = re.compile(r"(?<=\[msg_)(?:\d+)(, \d{4}-\d\d-\d\d\])")
-_NOT_SAID = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
 
 
 class Task(NamedTuple):
@@ -135,7 +134,7 @@ class PresentState:
             return self._store.last_of(segments, role=role, before=_LAST, limit=limit)[::-1]
 
         everybody, replies = newest("user", _USERS), newest("assistant", _REPLIES)
-        typed, speakers = self._spoken([row for row in everybody if not row.head.flags & _NOT_SAID])
+        typed, speakers = self._spoken([row for row in everybody if not row.head.flags & NOT_SAID])
         users = statements.standing(typed, speakers)
         began = self._store.first_of(segments, role="user")
         firsts, who = self._spoken([began] if began is not None else [])

@@ -567,7 +567,7 @@ def _is_small(text: str) -> bool:
     return (questions and len(text) <= _QUESTION_CHARS) or salience.is_acknowledgement(text)
 
 
-_DELEGATING: Final = "delegate_task"
+DELEGATING: Final = "delegate_task"
 _ENDED: Final = ("exited", "killed", "already_exited", "not_found")
 _END_NOTE: Final = re.compile(
     r"Background process (\S{1,80}) (?:completed|exited|terminated|marked lost|failed to start|finished)"
@@ -617,7 +617,7 @@ def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]]) -> list[
     sent = {
         str(step.answer["delegation_id"]): step
         for step in done
-        if step.call.name == _DELEGATING
+        if step.call.name == DELEGATING
         and step.answer.get("status") == "dispatched"
         and _NAME.fullmatch(str(step.answer.get("delegation_id", "")))
     }

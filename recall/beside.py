@@ -66,7 +66,6 @@ def _said(call: ToolCall, result: str) -> str:
     return said if len(said) <= _CALL_CHARS else f"{said[:_CALL_CHARS]}…"
 
 
-_TOOL: Final = "delegate_task"
 _REPORTS: Final = tuple(f"[ASYNC DELEGATION {what} — " for what in ("COMPLETE", "BATCH COMPLETE", "TASK FAILED"))
 _GOAL_CHARS: Final = 80
 _CALL_WITHIN: Final = 20  # rows between a call and its result
@@ -112,7 +111,7 @@ def _asked(caller: Access, row: Row) -> str:
     head = row.head
     if head.role == "user" and head.flags & Flag.HOST_NOTE and row.text.startswith(_REPORTS):
         return _flat(row.text)
-    if head.role != "tool" or head.tool_name != _TOOL:
+    if head.role != "tool" or head.tool_name != work_log.DELEGATING:
         return ""
     before = caller.scopes.readable_stretch(
         head.conversation_id, head.seq - _CALL_WITHIN, head.seq - 1, caller.everything()

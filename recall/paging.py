@@ -8,7 +8,6 @@ was made. What is shown of a text is always an exact slice of it: the pages of a
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ from ..records import Flag, Node, Row, Stored, ToolCall
 from ..text import blobs, content, tokens
 from ..text.printable import one_line
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 #: Characters of one answer, whatever its tokens: the host cuts longer ones by itself.
 MOST_CHARS: Final = 28_000
 _CHARS_PER_TOKEN: Final = 4
@@ -60,10 +58,7 @@ def lost_files(names: Iterable[str]) -> list[str]:
 
 def dumps(value: Any) -> str:
     """JSON that reads back exactly, lone surrogates included, and can be sent as UTF-8."""
-    out = json.dumps(value, ensure_ascii=False)
-    if not out.isascii() and _SURROGATE.search(out):
-        out = _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out)
-    return out
+    return content.sendable(json.dumps(value, ensure_ascii=False))
 
 
 def iso(seconds: float | None) -> str | None:

@@ -627,10 +627,9 @@ class MessageIndex:
         filters: Filters | None = None,
         limit: int,
         timeout_s: float = 2.0,
-        ignore_case: bool = True,
     ) -> Hits:
         """Messages that a regular expression matches, newest first. Stops at ``limit`` or when the time is over."""
-        compiled = compile_pattern(pattern, ignore_case=ignore_case)
+        compiled = compile_pattern(pattern)
         where = self._where(scope, filters or Filters())
         narrow = words.whole(compiled.literal)
         expression, rows = self._fts.rarest(narrow) if narrow else ("", SCANNED_BY_WORD)

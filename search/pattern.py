@@ -60,33 +60,32 @@ class Pattern:
         return self._find(text, timeout_s)
 
 
-def compile_pattern(source: str, *, ignore_case: bool = True) -> Pattern:
-    """The pattern, or BadRequest with what is wrong. ``^`` and ``$`` match at line borders."""
+def compile_pattern(source: str) -> Pattern:
+    """The pattern, whatever the case, or BadRequest with what is wrong. ``^`` and ``$`` match at line borders."""
     if len(source) > MAX_PATTERN:
         raise BadRequest(f"the pattern has {len(source)} characters, at most {MAX_PATTERN} are accepted")
-    tree = _parsed(source, ignore_case)
+    tree = _parsed(source)
     fuzzy = _FUZZY.search(source) is not None  # syntax of ``regex`` that ``re`` reads as plain characters
     literal, spaced = "", ""
     if tree is not None and not fuzzy:
         literal, spaced = (_longest_literal(tree, blanks=blanks).casefold() for blanks in (False, True))
     if _regex is not None:
-        return Pattern(source, literal, _with_regex(_regex, source, ignore_case), spaced)
-    return Pattern(source, literal, _with_re(source, ignore_case, tree), spaced)
+        return Pattern(source, literal, _with_regex(_regex, source), spaced)
+    return Pattern(source, literal, _with_re(source, tree), spaced)
 
 
-def _parsed(source: str, ignore_case: bool) -> Any:
+def _parsed(source: str) -> Any:
     if _parser is None:
         return None
     try:
-        return _parser.parse(_for_re(source), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
+        return _parser.parse(_for_re(source), re.MULTILINE | re.IGNORECASE)
     except (BadRequest, re.error, RecursionError, OverflowError):
         return None  # perhaps syntax that only ``regex`` knows; the compiler will say
 
 
-def _with_regex(engine: ModuleType, source: str, ignore_case: bool) -> Callable[[str, float], int]:
-    flags = engine.MULTILINE | (engine.IGNORECASE if ignore_case else 0)
+def _with_regex(engine: ModuleType, source: str) -> Callable[[str, float], int]:
     try:
-        compiled = engine.compile(source, flags)
+        compiled = engine.compile(source, engine.MULTILINE | engine.IGNORECASE)
     except (engine.error, RecursionError, OverflowError) as exc:
         raise _unreadable(source, exc) from exc
 
@@ -97,9 +96,9 @@ def _with_regex(engine: ModuleType, source: str, ignore_case: bool) -> Callable[
     return find
 
 
-def _with_re(source: str, ignore_case: bool, tree: Any) -> Callable[[str, float], int]:
+def _with_re(source: str, tree: Any) -> Callable[[str, float], int]:
     try:
-        compiled = re.compile(_for_re(source), re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
+        compiled = re.compile(_for_re(source), re.MULTILINE | re.IGNORECASE)
     except (re.error, RecursionError, OverflowError) as exc:
         raise _unreadable(source, exc) from exc
     if tree is None:

@@ -26,6 +26,8 @@ try:
 except ImportError:  # no such limits there
     resource = None  # type: ignore[assignment]
 
+#: Ends of the names of files that SQLite keeps beside a database.
+SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 _FULL_BYTES = 1_000_000
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _INDEX_BYTES: Final = 65_536  # of the log's index at its beginning, and as much again

@@ -30,7 +30,7 @@ from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOn
 from . import disk, leaves, seals, upgrade
 from . import schema as migrations
 from .connection import Database, Params, refuse_other_kinds, refuse_side_folders
-from .disk import translate, without_room
+from .disk import SIDE_FILES, translate, without_room
 from .packing import unpack, unpack_block
 from .schema import TABLES, lacked, quoted
 
@@ -45,8 +45,8 @@ except ImportError:
 
 _COPIED_BYTES: Final = 4 << 20  # of a file at a time
 _LOOK_S: Final = 0.1  # between two looks at how far a check is
-_MAGIC = b"SQLite format 3\0"
-_SIDE_FILES = ("-wal", "-shm", "-journal")
+#: The folder beside a database in which exports are kept.
+EXPORTS: Final = "lcm-exports"
 _SHARED = "{} is open in another process; end the other Hermes processes (gateway, terminals) first"
 # Where SQLite's unix locks are: bytes that no page uses.
 _SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
@@ -99,7 +99,7 @@ def header(path: Path) -> Header:
         size = path.stat().st_size
     except OSError as exc:
         raise StoreError(f"{path}: {exc.strerror or exc}") from exc
-    if len(head) < 100 or not head.startswith(_MAGIC):
+    if len(head) < 100 or not head.startswith(leaves.MAGIC):
         return Header(False, bytes=size)
     schema, application = struct.unpack(">I", head[60:64])[0], struct.unpack(">I", head[68:72])[0]
     return Header(True, schema, application, size)
@@ -161,7 +161,7 @@ def says_any(path: Path, digests: str) -> bool:
 def discard(*paths: Path) -> None:
     """Remove half-made databases and their side files; why they were not finished is what matters."""
     for path in paths:
-        for suffix in ("", *_SIDE_FILES):
+        for suffix in ("", *SIDE_FILES):
             with suppress(OSError):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
 
@@ -363,7 +363,7 @@ def seal(path: Path) -> None:
 def copy_raw(path: Path, target: Path) -> None:
     """The bytes of a file and its side files, for one that SQLite cannot read."""
     with _failures(path):
-        for suffix in ("", *_SIDE_FILES):
+        for suffix in ("", *SIDE_FILES):
             source = path.with_name(path.name + suffix)
             if suffix != "-shm" and source.exists():  # a shared-memory index is rebuilt, and wrong for a copy
                 copy = target.with_name(target.name + suffix)
@@ -373,7 +373,7 @@ def copy_raw(path: Path, target: Path) -> None:
 
 def renamed(path: Path, target: Path) -> None:
     """Another name for a file and its side files, which is theirs even if the machine stops then."""
-    for suffix in _SIDE_FILES:
+    for suffix in SIDE_FILES:
         with suppress(FileNotFoundError):
             path.with_name(path.name + suffix).replace(target.with_name(target.name + suffix))
     path.replace(target)
@@ -407,7 +407,7 @@ def exchange(db: Database, new: Path, kept: Path | None) -> None:
             elif kept is not None:
                 disk.second_name(path, kept)
         disk.sync(new)
-        for suffix in _SIDE_FILES:
+        for suffix in SIDE_FILES:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         new.replace(path)
         disk.sync(path.parent)

@@ -17,8 +17,9 @@ from functools import cached_property
 from typing import Final
 
 Value = int | float | str | bytes | None
+#: How a database begins.
+MAGIC: Final = b"SQLite format 3\0"
 
-_MAGIC: Final = b"SQLite format 3\0"
 _SIZES: Final = (1024, 4096, 512, 2048, 8192, 16384, 32768, 65536)
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER, _TABLE_INNER = 0x0D, 0x0A, 0x02, 0x05
 _CELLS_AT: Final = {_TABLE_LEAF: 8, _INDEX_LEAF: 8, _INDEX_INNER: 12}
@@ -48,9 +49,9 @@ class Leaves:
         self._logged = _logged(log, self._size)
         self._last = max([len(data) // self._size, *self._logged])
         head = self._page(1)
-        said = int.from_bytes(head[56:60], "big") if head.startswith(_MAGIC) else 0
+        said = int.from_bytes(head[56:60], "big") if head.startswith(MAGIC) else 0
         self._encoding = _ENCODINGS.get(said, "utf-8")
-        self._has_map = not head.startswith(_MAGIC) or any(head[52:56])
+        self._has_map = not head.startswith(MAGIC) or any(head[52:56])
 
     # -- pages --------------------------------------------------------------------------------------
     def _page(self, number: int) -> bytes:
@@ -238,7 +239,7 @@ def _value(body: bytes, at: int, kind: int, encoding: str) -> tuple[Value, int]:
 # -- sizes and logs --------------------------------------------------------------------------------------
 def _page_size(data: bytes | mmap.mmap, log: bytes) -> int:
     """From the header, from the log, or by which size the pages look like pages."""
-    said = int.from_bytes(data[16:18], "big") if data[: len(_MAGIC)] == _MAGIC else int.from_bytes(log[8:12], "big")
+    said = int.from_bytes(data[16:18], "big") if data[: len(MAGIC)] == MAGIC else int.from_bytes(log[8:12], "big")
     said = 65536 if said == 1 else said
     return max(_SIZES, key=lambda size: (_leaf_bytes(data, size), size == said))
 

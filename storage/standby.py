@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .disk import like_any_reader, stand_in, uri
+from .disk import SIDE_FILES, like_any_reader, stand_in, uri
 from .opened import has_removed_index
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
@@ -35,7 +35,6 @@ DELETE FROM assemblies WHERE conversation_id = ? AND json_valid(tail_ids) AND js
 """
 _SHARED: Final = ("payloads", "payload_refs")
 _NOTES: Final = ("inherits:", "nonce:", "rotate:", "dissolved:")
-_SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 _BATCH: Final = 256
 _BUSY_S: Final = 0.2
 
@@ -94,7 +93,7 @@ def claimed(database: Path, path: Path) -> Path | None:
             files.seal(path)  # its log becomes a part of it
         mine = stand_in(database, path.stat().st_mtime)
         path.rename(mine)
-        for suffix in _SIDE_FILES:
+        for suffix in SIDE_FILES:
             with suppress(FileNotFoundError):
                 path.with_name(path.name + suffix).rename(mine.with_name(mine.name + suffix))
     except OSError:
@@ -104,7 +103,7 @@ def claimed(database: Path, path: Path) -> Path | None:
 
 def remove(path: Path) -> None:
     """A stand-in that could not be begun."""
-    for suffix in ("", *_SIDE_FILES):
+    for suffix in ("", *SIDE_FILES):
         with suppress(OSError):
             path.with_name(path.name + suffix).unlink()
 
@@ -115,7 +114,7 @@ def retire(path: Path, folder: Path) -> None:
         files.seal(path)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.replace(path, folder / f"{path.stem}.sqlite3")
-    for suffix in _SIDE_FILES:
+    for suffix in SIDE_FILES:
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 

@@ -167,6 +167,11 @@ def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | 
     return state.digest()
 
 
+def sendable(text: str) -> str:
+    """A text with its lone surrogates, which cannot be sent, written out as JSON writes them."""
+    return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
 _Text = TypeVar("_Text", str, "str | None")
 
 
@@ -328,7 +333,7 @@ def _encoded(message: Mapping[str, Any]) -> tuple[bytes, bool]:
     try:
         return out.encode("utf-8"), not exact
     except UnicodeEncodeError:
-        return _SURROGATE.sub(lambda found: f"\\u{ord(found.group()):04x}", out).encode("utf-8"), not exact
+        return sendable(out).encode("utf-8"), not exact
 
 
 def _plain(value: Any) -> bool:

@@ -201,7 +201,7 @@ def _holding(deps: Access, rows: Sequence[int]) -> tuple[Path, ...]:
 
 def _kept_files(deps: Access) -> list[Path]:
     """Backups, exports and damaged copies: all files in their folders."""
-    folders = (backup.backup_folder(deps.db.path), deps.db.path.parent / "lcm-exports")
+    folders = (backup.backup_folder(deps.db.path), deps.db.path.parent / files.EXPORTS)
     return [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
 
 

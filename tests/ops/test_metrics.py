@@ -18,7 +18,6 @@ from worlds.home import ROOT, Home
 
 from hermes_lcm import command
 from hermes_lcm.config import load
-from hermes_lcm.importers import export
 from hermes_lcm.ops import status
 from hermes_lcm.ops.metrics import BUCKETS_S, METRICS, PREFIX, Metrics, samples_in, text
 
@@ -407,11 +406,6 @@ def test_a_process_that_ends_leaves_its_counts(tmp_path: Path) -> None:
 
     assert Shared(tmp_path).value("ingests_total") == 2
     assert Shared(tmp_path).value("messages_stored_total") == 1
-
-
-def test_the_folder_of_exports_is_counted() -> None:
-    """Two modules name it."""
-    assert status.EXPORTS == export.FOLDER
 
 
 def test_it_is_off_by_default() -> None:

@@ -339,7 +339,7 @@ def test_chinese_particles_split_a_question_into_its_words(question: str, wanted
 )
 def test_sets_of_characters_mean_what_they_say_and_warn_nobody(engine, source, text, at):
     """POSIX classes are what grep has taught everybody; a warning would end in somebody's terminal."""
-    assert pattern.compile_pattern(source, ignore_case=False).find(text, 1.0) == at
+    assert pattern.compile_pattern(source).find(text, 1.0) == at
 
 
 def test_an_unknown_class_of_characters_is_told(engine):
