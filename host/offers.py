@@ -19,7 +19,7 @@ _MOST_CHARS: Final = 600
 
 
 class Offers:
-    """Offers of one host. ``section_taken``: it shows our section of the system prompt."""
+    """Offers of one host. ``has_middleware``: for requests; ``section_taken``: it shows our section of the system prompt."""
 
     def __init__(
         self, register: Callable[[str, Callback], Any] | None = None, middleware: Callback = lambda **_: None
@@ -27,12 +27,8 @@ class Offers:
         self._register = register
         self._middleware = middleware
         self._registered = False
+        self.has_middleware = register is not None
         self.section_taken = False
-
-    @property
-    def has_middleware(self) -> bool:
-        """Does this host have request middleware?"""
-        return self._register is not None
 
     def take_middleware(self) -> None:
         """Register ours, if that has not been done."""
