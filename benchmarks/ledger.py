@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 from kit import data_folder
 from material import transcripts
@@ -71,8 +72,11 @@ def _print_entries(count: int, half: int) -> None:
     found: dict[str, list[tuple[str, Fact]]] = {}
     for where, texts in conversations():
         found.setdefault(where.split("/")[0], []).extend((where, entry.fact) for entry in _entries(texts))
-    halves = {name: each[half::2] for name, each in found.items() if each[half::2]}
-    drawn = _evenly(list(halves.values()), count)
+    halves = [
+        [each for each in some if crc32("".join((each[0], each[1].text)).encode()) % 2 == half]
+        for some in found.values()
+    ]
+    drawn = _evenly([each for each in halves if each], count)
     print(f"{sum(map(len, found.values()))} entries, by source { ({name: len(each) for name, each in found.items()}) }")
     print(f"{len(drawn)} of half {half}: {dict(Counter(fact.kind for _, fact in drawn))}")
     for n, (where, fact) in enumerate(drawn, 1):

@@ -40,13 +40,16 @@ _AMOUNT: Final = (
 )
 #: Behind an amount: it counts something else than what is named, or only compares.
 _OTHERWISE: Final = (
-    "(?! (?:thousand|million|billion|of the|older|younger|taller|shorter|apart|different|away|ago|late|early|behind|ahead|"
+    "(?! (?:thousand|million|billion|sure|certain|positive|based|"
+    "of the|older|younger|taller|shorter|apart|different|away|ago|late|early|behind|ahead|"
     r"later|earlier|more|less|faster|slower|better|worse|"
     r"higher|lower|bigger|smaller)\b)"
 )
 _MEASURE: Final = _AMOUNT.replace("<more>", "") + _OTHERWISE
 #: Of what is one's own, or named as a setting, a bare number says enough.
-_NUMBER: Final = _AMOUNT.replace("<more>", r"|\d[\d,]*(?=[,.;)!]|$| (?:and|but|from|so)\b)") + _OTHERWISE
+_NUMBER: Final = (
+    _AMOUNT.replace("<more>", r"|\d+(?:,\d{3})*(?=[,.;)!](?!\d)|$| (?:and(?! \d)|but|from|so)\b)") + _OTHERWISE
+)
 #: What something is called: whose it is, and up to four words that are no clause of their own.
 _WORD: Final = (
     r"(?!(?:i|we|you|he|she|they|it|that|which|who|is|was|are|were|be|being|been|have|has|had|and|or|but|if|when|while|one|so)\b)"
@@ -71,11 +74,12 @@ _EVENT: Final = (
     "deadline|meeting|appointment|interview|launch|release|workshop|webinar|presentation|birthday|anniversary|wedding|exam|trip|"
     "flight|call|demo|sprint|party|session|conference|festival|match|game|concert|surgery|follow-up|delivery|event|hearing|move"
 )
-_IS: Final = "(?:is|are|will be|must be|=|costs?)(?: now| set to| exactly)?"
+_IS: Final = "(?:is|are|will be|must be|=|costs?)(?: now| currently)?(?: set to| exactly| about| around| roughly| approximately)?"
 _NAMES: Final = (
     lazy(rf"\b(?P<subject>my (?:full |first |last )?name)(?: is|['’]s)[: ]+{_PROPER}", re.IGNORECASE),
     lazy(
-        rf"\b(?P<subject>(?:my|our) {_RELATION})(?: is (?:named|called)|['’]s name is| named| called|,)? {_PROPER}",
+        rf"(?<!name )(?<!named )(?<!call )(?<!called )\b(?P<subject>(?:my|our) {_RELATION})"
+        rf"(?: is (?:named|called)|['’]s name is| named| called|,)? {_PROPER}",
         re.IGNORECASE,
     ),
 )
@@ -107,8 +111,8 @@ _VALUES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        r"\b(?:an?|my|our|the) "
-        r"(?P<subject>(?:[\w-]+ )?(?:budget|limit|salary|goal|target|timeout|price|deposit|rent|fee|word count))"
+        r"\b(?P<subject>(?:an?|my|our|the) "
+        r"(?:[\w-]+ )?(?:budget|limit|salary|goal|target|timeout|price|deposit|rent|fee|word count))"
         rf" of {_NUMBER}",
         re.IGNORECASE,
     ),
@@ -118,6 +122,25 @@ _VALUES: Final = (
     ),
     lazy(r"\b(?:on|to|uses?|using|at) (?:the )?(?P<subject>port) (?P<value>\d{2,5})\b", re.IGNORECASE),
 )
+#: In front of a decision that only tells when or why something else came to pass.
+_NO_CLAUSE: Final = "".join(
+    f"(?<!\\b{word} )"
+    for word in (
+        "what",
+        "that",
+        "which",
+        "why",
+        "when",
+        "how",
+        "until",
+        "method",
+        "before",
+        "because",
+        "since",
+        "after",
+        "anyway",
+    )
+)
 _CHOSEN: Final = r"(?:[^.;!?]|\.(?=\w))"  # a sign of what was decided: "version 1.0" too
 _ENDS: Final = (
     r"(?=[;!?]|\.(?!\w)|$|,? (?:and|but|so|because) (?:i|we|can|could|it|how|what)\b|,? (?:please|thanks)\b| ->|"
@@ -125,14 +148,14 @@ _ENDS: Final = (
 )
 _DECISIONS: Final = (
     lazy(
-        r"(?<!what )(?<!that )(?<!which )(?<!why )(?<!when )(?<!how )(?<!until )(?<!method )"
+        rf"{_NO_CLAUSE}"
         r"\b(?:i|we)(?:['’]ve| have)? (?:just |now |finally |also )?(?P<subject>decided|chose|chosen|opted|agreed|settled) "
         rf"(?:(?:to|on|for) |(?=against ))(?!(?:against )?(?:it|that|this|them|my own)\b)(?P<value>{_CHOSEN}{{4,160}}?){_ENDS}",
         re.IGNORECASE,
     ),
     lazy(
         r"^(?:(?:ok(?:ay)?|yes|so|then|alright|perfect|great),? )*(?:let['’]?s|(?:we|i)(?:['’]ll| will)) "
-        r"(?P<subject>use|go with|switch to|stick with|stick to|(?:take|choose|pick)(?= (?:the|option|number|plan|both|#?\d)\b)) "
+        r"(?P<subject>use|go with|switch to|stick with|stick to|(?:take|choose|pick)(?= (?:the|option|number|plan|both)\b)) "
         rf"(?P<value>{_CHOSEN}{{2,160}}?){_ENDS}",
         re.IGNORECASE,
     ),
@@ -147,9 +170,10 @@ _OF_WORK: Final = lazy(
 )
 #: A sentence that tells what happened: a decision in it was one of that day.
 _NARRATED: Final = lazy(
-    r"\b(?:was|were|had|went|got|came|saw|thought|turned|tried|grew|could(?:n['’]?t)?|did(?:n['’]?t)|one (?:day|time)|"
-    r"once|back then|(?:last|that) (?:year|summer|night|day|time)|(?:and )?(?:then|so) (?:i|we)|just decided|end of the day|"
-    r"after \w+ing|reluctantly|haha|lol)\b",
+    r"\b(?:was|were|had|went|got|came|saw|thought|turned|tried|grew|could(?:n['’]?t)?|did(?:n['’]?t)|"
+    r"one (?:day|time|night|summer|winter)|once|back then|(?:last|that) (?:year|summer|night|day|time)|"
+    r"(?:and )?(?:then|so) (?:i|we)|just (?:decided|chose)|ended up|eventually|happened|"
+    r"end of the day|after \w+ing|reluctantly|haha|lol)\b",
     re.IGNORECASE,
 )
 _STATED: Final = (
@@ -164,7 +188,9 @@ _SUPPOSED: Final = lazy(
     re.IGNORECASE,
 )
 _IF: Final = lazy(
-    r"\b(?:if|suppose|instead of|where|say|wenn|falls|statt|si)(?: \w+){0,2} ?$|如果\w{0,6}$", re.IGNORECASE
+    r"\b(?:if|suppose|instead of|where|say|wenn|falls|statt|si)(?: \w+){0,2} ?$|"
+    r"\b(?:considering|thinking (?:of|about)) ?$|如果\w{0,6}$",
+    re.IGNORECASE,
 )
 #: In front of a fact: somebody else's words, or none that are meant.
 _REPORTED: Final = lazy(
@@ -190,7 +216,8 @@ _ONLY_ONE: Final = lazy(
     r"madre|padre|叫|名字)$",
     re.IGNORECASE,
 )
-_SOME: Final = lazy(r"^(?:an? |其|[他她它]|.{0,4}一个)", re.IGNORECASE)
+#: What there may be several of.
+_SOME: Final = lazy(r"^(?:an? |port$|其|[他她它]|.{0,4}一个)", re.IGNORECASE)
 _OWNER: Final = lazy(
     r"^(?:(?:my|our|the|der|die|das|meine?|unsere?|el|la|los|mi|nuestr[oa]) |我们的|我们|我的|我|它的)", re.IGNORECASE
 )

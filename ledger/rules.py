@@ -12,7 +12,7 @@ from typing import Final
 
 from ..text import salience
 from ..text.salience import lazy
-from ..text.statements import is_order, lifts
+from ..text.statements import QUOTED, is_order, lifts
 
 _RULE_CHARS: Final = 300
 _MORE_VERBS: Final = (
@@ -24,14 +24,14 @@ _WORK: Final = "|".join(sorted(salience.VERBS - {"get", "go", "look", "name", "p
 _FORBIDDEN: Final = (
     rf"(?!(?:tell|give|take|find|ask|put too)\b(?! me (?:for|to|about)\b))(?:{_WORK}|{_MORE_VERBS}|"
     "touch|mock|hard-?code|guess|invent|overwrite|execute|force|truncate|abbreviate|shorten|omit|introduce|duplicate|suggest|output|return|reply|apologi[sz]e|"
-    "summari[sz]e|charge|contact|e-?mail|invite|sign|share|expose|store|downgrade|squash|amend|bump|wrap|nest|break|rely|depend|"
+    "summari[sz]e|charge|contact|e-?mail|invite|sign|share|expose|store|downgrade|squash|amend|bump|wrap|nest|rely|depend|"
     "offer|transfer|repeat|proceed|compile|stage|format|rely|paste|edit|alter|reuse|re-?order|delegate|spawn|fetch|interrupt|"
     r"modify|exceed|reveal|swallow|suppress|comment|combine|mix)\b"
-    r"(?! (?:it|this|that|him|her|yourself|fun|me\b(?! (?:for|to|about)\b)|your (?:mind|time))\b)"
+    r"(?! then\W*$)(?! (?:it|this|that|him|her|yourself|fun|me\b(?! (?:for|to|about)\b)|your (?:mind|time))\b)"
 )
 #: What somebody prefers of an agent's work, and not of life.
 _PREFERRED: Final = (
-    r"(?:tabs?|spaces?|indent\w*|code|comments?|commits?|functions?|class(?:es)?|types?|typing|nam(?:es|ing)|tests?|styles?|"
+    r"(?:tabs?|spaces|indent\w*|code|comments?|commits?|functions?|types?|typing|nam(?:es|ing)|tests?|styles?|"
     r"format\w*|syntax|imports?|markdown|answers?|repl(?:y|ies)|respon(?:se|ses|d)|explanations?|explained|examples?|"
     r"summar(?:y|ies)|bullets?|bullet points?|lists?|tables?|diagrams?|visuals?|visual \w+|step[- ]by[- ]step|citations?|"
     r"(?:metric|imperial) \w+|celsius|fahrenheit|(?:that|if|when) you|you (?:to|not)|to be (?:called|addressed)|"
@@ -39,11 +39,13 @@ _PREFERRED: Final = (
 )
 _SOMEBODY_WILL: Final = (
     r"^(?!.*\b(?:i|we|he|she|they|it|this|that|which|who)(?:['’](?:ll|m|re|s)| (?:will|am|are|is|was|were|can|could|had|have|has|"
-    r"shall|would|just|think|plan|hope)) |.*\b(?:im|ill|you want me) )"
+    r"shall|would|just|think|plan|hope)) |.*\b(?:im|ill|you want me) |"
+    r".*\bi (?!(?:want|need|expect|prefer|ask|say|type|write|send|tell|mention|give|paste|post|call)\b))(?=(?:\S+ ){4})"
 )
+_SAYINGS: Final = r"look out|go (?:in|out|to|back|on)\b|(?:stop|change)\W*$"
 _LEAD: Final = r"^(?:(?:and|but|also|so|ok(?:ay)?|no|yes|please|note|important|remember|again)[,:]? )*"
 _RULES: Final = (
-    lazy(rf"{_LEAD}(?:always|never) (?!look out|stop\W*$)(?:{_ANY}|{_MORE_VERBS})\b(?! up\b)", re.IGNORECASE),
+    lazy(rf"{_LEAD}(?:always|never) (?!{_SAYINGS})(?:{_ANY}|{_MORE_VERBS})\b(?! up\b)", re.IGNORECASE),
     lazy(rf"{_LEAD}(?:do not|don['’]?t|you (?:must|should) (?:always|never|not|only)) (?:ever )?{_FORBIDDEN}", re.IGNORECASE),
     lazy(
         rf"{_SOMEBODY_WILL}.*(?:(?<!in )\b(?:from now on|going forward)\b|\bin (?:the )?future, (?:please|always|never|do|don)|"
@@ -77,4 +79,5 @@ def is_rule(sentence: str) -> bool:
         or not salience.is_prose(sentence)
     ):
         return False
-    return is_order(sentence) or lifts(sentence) or any(pattern.search(sentence) for pattern in _RULES)
+    said = QUOTED.sub(" ", sentence)
+    return is_order(sentence) or lifts(sentence) or any(pattern.search(said) for pattern in _RULES)

@@ -150,7 +150,8 @@ def entries(
     for row in _standing(rows, speakers):
         who = speakers.get(row.store_id, "")
         for fact in of_row(row):
-            same = (who, fact.kind, *(fact.key or (fact.text,)), _normal(fact.value))
+            named = (salience.normal(fact.subject),) if fact.kind in (facts.NAME, facts.VALUE) else (fact.text,)
+            same = (who, fact.kind, *(fact.key or named), _normal(fact.value))
             before = found.pop(same, None)
             name = before.name if before is not None else _name(row, fact)
             said = marks.get(name, {})

@@ -35,6 +35,20 @@ def test_a_fact_that_is_said_again_is_one_entry(tmp_path: Path) -> None:
     assert entry.name.startswith("1.")
 
 
+@pytest.mark.parametrize(
+    ("once", "again"),
+    [
+        ("My friend Ivan is in.", "Invite my friend Ivan."),
+        ("It runs on port 8080.", "The server still listens on port 8080."),
+    ],
+)
+def test_a_name_or_a_value_that_is_said_in_other_words_is_one_entry(tmp_path: Path, once: str, again: str) -> None:
+    """Though there may be several such things."""
+    (entry,) = told(World(tmp_path), once, again)
+
+    assert entry.times == 2
+
+
 def test_a_later_value_contradicts_an_earlier_one(tmp_path: Path) -> None:
     """Both stand, each with the other's name."""
     old, new = told(World(tmp_path), "Our budget is $400.", "Our budget is $500.")
@@ -151,6 +165,8 @@ def test_a_date_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) ->
         ("张伟是我的表弟，其生日是07月15日。", "李婷婷是我的表妹，其生日是06月23日。"),
         ("My interview with Greg is on May 4.", "My interview with Laura is on May 9."),
         ("The budget is $400.", "The budget of our new project is $900."),
+        ("The backend listens on port 8080.", "The frontend now listens on port 3000."),
+        ("I have a budget of $50 for a present to Mia.", "Now I have a budget of $80 for the party."),
     ],
 )
 def test_facts_of_different_things_stand_side_by_side(tmp_path: Path, old: str, new: str) -> None:
