@@ -33,7 +33,7 @@ _UNITS: Final = (
     "dollars?|euros?|[AP]M"
 )
 _AMOUNT: Final = (
-    r"(?P<value>https?://[^\s)\]>`\"',]+|[\w.+-]+@[\w-]+(?:\.\w+)+|"
+    r"(?P<value>https?://[^\s)\]>`\"',]*[^\s)\]>`\"',.;:!?]|[\w.+-]+@[\w-]+(?:\.\w+)+|"
     r"[$€£]\d[\d,]*(?:\.\d+)?[kKM]?\b(?: (?:thousand|million|billion)\b)?|"
     r"#[0-9a-fA-F]{6}\b|"
     rf"v?\d+(?:\.\d+){{1,3}}%?|\d[\d,]*(?:%|[ -](?:{_UNITS})\b)<more>)(?![\w/-])(?!\.\d)"
@@ -74,7 +74,10 @@ _EVENT: Final = (
     "deadline|meeting|appointment|interview|launch|release|workshop|webinar|presentation|birthday|anniversary|wedding|exam|trip|"
     "flight|call|demo|sprint|party|session|conference|festival|match|game|concert|surgery|follow-up|delivery|event|hearing|move"
 )
-_IS: Final = "(?:is|are|will be|must be|=|costs?)(?: now| currently)?(?: set to| exactly| about| around| roughly| approximately)?"
+_IS: Final = (
+    "(?:is|are|will be|must be|should be|=|costs?)(?: now| currently)?"
+    "(?: set to| exactly| at| about| around| roughly| approximately)?"
+)
 _NAMES: Final = (
     lazy(rf"\b(?P<subject>my (?:full |first |last )?name)(?: is|['’]s)[: ]+{_PROPER}", re.IGNORECASE),
     lazy(
@@ -85,7 +88,7 @@ _NAMES: Final = (
 )
 _DATES: Final = (
     lazy(
-        rf"{_SUBJECT} (?:is|are|was|were|being|will be|has been|got|starts?|ends?|begins?) (?:now )?"
+        rf"{_SUBJECT} (?:is|are|was|were|being|will be|has been|got|starts?|ends?|begins?|moved|slipped) (?:now )?"
         rf"(?:due|scheduled|set|moved|planned|booked|rescheduled|postponed)? ?(?:on|for|by|to|until)? ?{_DAY}",
         re.IGNORECASE,
     ),
@@ -106,6 +109,17 @@ _VALUES: Final = (
         re.IGNORECASE,
     ),
     lazy(
+        rf"\b(?P<subject>(?:my|our|the) (?:{_WORD} ){{0,2}}(?:database|db|schema|branch|bucket|host(?:name)?|domain|package|"
+        r"table|cluster|namespace|region|model|user)) is (?:now )?(?:called |named )?"
+        r"(?P<value>(?=[\w./@-]*\w[_./@-]\w)[\w./@-]{3,60}\w)(?![\w/@-])",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"\b(?P<subject>(?:my|our|the) (?:\w+ )?time ?zone) is (?:now )?"
+        r"(?P<value>(?-i:[A-Z][a-z]+/[A-Z][A-Za-z_]+|(?:UTC|GMT)(?:[+-]\d{1,2})?|[A-Z]{3,4})\b)",
+        re.IGNORECASE,
+    ),
+    lazy(
         r"\b(?:set|changed?|raised?|increased?|lower(?:ed)?|reduced?|limit(?:ed)?|updated?|extend(?:ed)?|bump(?:ed)?) "
         rf"{_SUBJECT} (?:from \S+(?: \w+)? )?to {_NUMBER}",
         re.IGNORECASE,
@@ -117,7 +131,7 @@ _VALUES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        r"\b(?:[Uu]s(?:e|ing)|[Ww]ith|[Oo]n|[Rr]unning|[Uu]pgrad(?:e|ed|ing) to|[Ii]nstall(?:ed|ing)?|and|,) "
+        r"\b(?:[Uu]s(?:es?|ing)|[Ww]ith|[Oo]n|[Rr]unning|[Uu]pgrad(?:e|ed|ing) to|[Ii]nstall(?:ed|ing)?|and|,) "
         r"(?P<subject>[A-Z][A-Za-z.+#-]*[A-Za-z](?: [A-Z][A-Za-z.+#-]*[A-Za-z])?) (?P<value>v?\d+\.\d+(?:\.\d+)*)(?![\w%-])"
     ),
     lazy(r"\b(?:on|to|uses?|using|at) (?:the )?(?P<subject>port) (?P<value>\d{2,5})\b", re.IGNORECASE),
@@ -157,6 +171,11 @@ _DECISIONS: Final = (
         r"^(?:(?:ok(?:ay)?|yes|so|then|alright|perfect|great),? )*(?:let['’]?s|(?:we|i)(?:['’]ll| will)) "
         r"(?P<subject>use|go with|switch to|stick with|stick to|(?:take|choose|pick)(?= (?:the|option|number|plan|both)\b)) "
         rf"(?P<value>{_CHOSEN}{{2,160}}?){_ENDS}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"^(?:(?:ok(?:ay)?|yes|alright|perfect|great),? )+(?:please )?(?P<subject>use|go with) "
+        rf"(?P<value>{_CHOSEN}{{2,100}}?)(?: then| please)?{_ENDS}",
         re.IGNORECASE,
     ),
 )

@@ -22,7 +22,7 @@ _ANY: Final = "|".join(sorted(salience.VERBS))
 _WORK: Final = "|".join(sorted(salience.VERBS - {"get", "go", "look", "name", "pick", "plan", "start", "stop", "turn"}))
 #: What an agent may be forbidden; of people one asks other things too.
 _FORBIDDEN: Final = (
-    rf"(?!(?:tell|give|take|find|ask|put too)\b(?! me (?:for|to|about)\b))(?:{_WORK}|{_MORE_VERBS}|"
+    rf"(?!(?:tell|give|take|find|ask|put too)\b(?! me (?:for|to|about)\b))(?:{_WORK}|{_MORE_VERBS}|start(?= (?:the|a|any|new) )|"
     "touch|mock|hard-?code|guess|invent|overwrite|execute|force|truncate|abbreviate|shorten|omit|introduce|duplicate|suggest|output|return|reply|apologi[sz]e|"
     "summari[sz]e|charge|contact|e-?mail|invite|sign|share|expose|store|downgrade|squash|amend|bump|wrap|nest|rely|depend|"
     "offer|transfer|repeat|proceed|compile|stage|format|rely|paste|edit|alter|reuse|re-?order|delegate|spawn|fetch|interrupt|"
@@ -44,7 +44,66 @@ _SOMEBODY_WILL: Final = (
 )
 _SAYINGS: Final = r"look out|go (?:in|out|to|back|on)\b|(?:stop|change)\W*$"
 _LEAD: Final = r"^(?:(?:and|but|also|so|ok(?:ay)?|no|yes|please|note|important|remember|again)[,:]? )*"
+#: What an agent makes, in the words in which all of it is spoken of.
+_WORKS: Final = (
+    r"(?:answers?|repl(?:y|ies)|responses?|messages?|commits?|commit messages?|comments?|code|functions?|methods?|modules?|"
+    r"files?|tests?|types?|variables?|identifiers?|names?|changes?|branch(?:es)?|pull requests?|prs?|docs?|docstrings?|queries|"
+    r"endpoints?|components?|dates?|paths?|imports?|strings?|errors?|logs?|migrations?|scripts?|summar(?:y|ies)|emails?|reports?)"
+)
+_LANGUAGE: Final = (
+    "(?:English|German|French|Spanish|Italian|Portuguese|Dutch|Polish|Russian|Ukrainian|Turkish|Arabic|"
+    "Hindi|Chinese|Japanese|Korean)"
+)
+_DOING: Final = (
+    "(?:writing|creating|adding|editing|changing|committing|refactoring|answering|replying|responding|testing|naming|deploying|"
+    "fixing|reviewing|translating|summari[sz]ing|formatting|updating|coding|implementing|debugging|documenting|searching)"
+)
 _RULES: Final = (
+    lazy(rf"{_LEAD}make sure (?:that )?(?:you |to )?(?:always|never) (?!i |we |my |our )", re.IGNORECASE),
+    lazy(
+        rf"\bi (?:want|need|expect|would like) you to (?:always|never|only)\b|\bi never want you to {_FORBIDDEN}|"
+        rf"\bi (?:don['’]?t|do not) want (?:you to {_FORBIDDEN}|any [^.?]{{1,40}} in (?:the |your |my )?{_WORKS}\b)|"
+        rf"\bi want (?:all|every|each|any) (?:of )?(?:the |your |my )?(?:\w+ )?{_WORKS} (?:in|to|with|as|under)\b",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"^(?:all|every|each) (?:of )?(?:the |your |my |our )?(?:new )?(?:\w+ )?{_WORKS} "
+        "(?:must|should|needs? to|ha(?:s|ve) to) ",
+        re.IGNORECASE,
+    ),
+    lazy(rf"{_LEAD}(?:we )?use [^.?,]{{1,60}}, never [\w`]", re.IGNORECASE),
+    lazy(
+        rf"{_LEAD}(?:before|after) (?:each|every|any) (?:commit|push|change|edit|merge|release|deploy\w*|step|task|"
+        r"answer|reply)\b,? ",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"\byou (?:are|['’]re) not allowed to {_FORBIDDEN}|\byou may (?:not|never|only) {_FORBIDDEN}|"
+        rf"{_LEAD}only (?:touch|edit|modify|change|commit to|write to|work in) |"
+        rf"{_LEAD}(?:ask|let me know|check with me)(?: me| first)* before (?:you |any |each |every )?\w+",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"{_LEAD}(?:answer|respond|reply|write|speak|talk)(?: to me| back| me)?(?: only)? in {_LANGUAGE}\b|"
+        rf"{_LEAD}be (?:very |more )?(?:concise|brief|terse)\W*$|"
+        rf"{_LEAD}call me (?-i:(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|Back|Later|If|When|At|On|Maybe)[A-Z])[a-z]+\W*$|"
+        rf"{_LEAD}remember to (?:{_ANY})\b[^.?]*\b(?:each|every|always|never|before|after|whenever)\b",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"^(?:in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team|company),? )?we (?:always|never|only) "
+        r"(?:use|commit|deploy|push|merge|test|document|release|format|rebase|squash|log|ship|mock)\b(?! (?:to|it|that)\b)|"
+        r"^(?:the|our) (?:public )?(?:\w+ )?(?:api|interface|schema|format|build|code|tests?|ui|config(?:uration)?|branch) "
+        r"must (?:stay|remain|never|always)\b",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"^(?:please,? )?no (?:emojis?|comments|placeholders?|mocks?|todos?|semicolons?|tabs|abbreviations|apologies|"
+        r"explanations?|markdown|filler|fluff|disclaimers?|console logs?|external \w+|new dependencies|prints?|"
+        r"emdashes|em dashes)"
+        r"(?: please|,|\W*$| in\b| unless\b| at all\b)",
+        re.IGNORECASE,
+    ),
     lazy(rf"{_LEAD}(?:always|never) (?!{_SAYINGS})(?:{_ANY}|{_MORE_VERBS})\b(?! up\b)", re.IGNORECASE),
     lazy(rf"{_LEAD}(?:do not|don['’]?t|you (?:must|should) (?:always|never|not|only)) (?:ever )?{_FORBIDDEN}", re.IGNORECASE),
     lazy(
@@ -69,15 +128,22 @@ _RULES: Final = (
     ),
 )  # fmt: skip
 
+#: Begins like a question, and is none.
+_WHEN_DOING: Final = lazy(
+    rf"^when(?:ever)? {_DOING}\b[^,?]{{0,60}}, (?:please |you (?:must|should) )?(?:always |never |do not |don['’]?t )?"
+    rf"(?:{_ANY}|answer|respond|reply|prefer|avoid|ask|provide|cite)\b[^?]*$",
+    re.IGNORECASE,
+)
+
 
 def is_rule(sentence: str) -> bool:
     """Does it tell the agent how to work from now on?"""
     if (
         len(sentence) > _RULE_CHARS
         or sentence[-1] in ":："
-        or salience.is_question(sentence)
+        or (salience.is_question(sentence) and not _WHEN_DOING.match(sentence))
         or not salience.is_prose(sentence)
     ):
         return False
     said = QUOTED.sub(" ", sentence)
-    return is_order(sentence) or lifts(sentence) or any(pattern.search(said) for pattern in _RULES)
+    return is_order(sentence) or lifts(sentence) or any(pattern.search(said) for pattern in (_WHEN_DOING, *_RULES))

@@ -44,6 +44,13 @@ STATED = [
     ("change the upload limit from 5 MB to 20 MB", "value", "the upload limit", "20 MB"),
     ("I'm using Flask 2.3.1 for it.", "value", "Flask", "2.3.1"),
     ("it listens on port 8080", "value", "port", "8080"),
+    ("Our staging URL is https://staging.example.com.", "value", "Our staging URL", "https://staging.example.com"),
+    ("The repo is at https://example.com/app.", "value", "The repo", "https://example.com/app"),
+    ("The database is called orders_db.", "value", "The database", "orders_db"),
+    ("My timezone is Europe/Berlin.", "value", "My timezone", "Europe/Berlin"),
+    ("The project uses Python 3.12.", "value", "Python", "3.12"),
+    ("The release moved to May 9.", "date", "The release", "May 9"),
+    ("ok, use redis then", "decision", "use", "redis"),
     ("Let's go with the blue one.", "decision", "go with", "the blue one"),
     ("We decided to drop Python 2.", "decision", "decided", "drop Python 2"),
     ("Mein Name ist Max Müller.", "name", "Mein Name", "Max Müller"),
@@ -72,6 +79,37 @@ STATED = [
 def test_a_statement_is_a_fact(text: str, kind: str, subject: str, value: str) -> None:
     """Quoted as it was said."""
     assert stated(text) == (Fact(kind, subject, value, text),)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Make sure you always run the tests before committing.", "I want you to always answer in German.", "Call me Max.",
+        "I want all commit messages in English.", "I don't want any emojis in commit messages.",
+        "I never want you to force push.", "All functions must have type hints.", "Use 4 spaces for indentation, never tabs.",
+        "Before each commit run make lint.", "After each change, run the tests.", "You are not allowed to install packages.",
+        "Only touch files in src/.", "Ask before you delete anything.", "Let me know before you run migrations.",
+        "Please respond in French.", "Please be concise.", "Remember to update the changelog with each change.",
+        "In this project we always use tabs.", "The API must stay backwards compatible.", "No emojis please.",
+        "no console logs!", "When writing tests, use pytest.", "Don't start the server yourself, I run it.",
+    ],
+)  # fmt: skip
+def test_what_an_agent_is_told_for_all_its_work_is_a_rule(rule: str) -> None:
+    """In the words that people use for it."""
+    assert stated(rule) == (Fact("rule", "", rule, rule),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use the new class instead of the old one in this function.", "When did you fix it?", "Write a poem in French verse.",
+        "No comments yet, I am still reading.", "Call me Monday.", "We always have fun.", "All the tests should be green now?",
+        "You are not allowed to be sad.", "I want all of it.", "When adding up the numbers, I get 12.",
+    ],
+)  # fmt: skip
+def test_a_request_in_similar_words_is_no_rule(text: str) -> None:
+    """It is of this request, or of life."""
+    assert stated(text) == ()
 
 
 @pytest.mark.parametrize(
