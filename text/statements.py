@@ -134,13 +134,15 @@ _VERB: Final = lazy(
     re.IGNORECASE,
 )
 _USES: Final = lazy(
-    r"(?:us(?:e|ing)|prefer|call|keep|stick|choose|put(?:ting)?|add(?:ing)?|include|set|show)$", re.IGNORECASE
+    r"(?:us(?:e|ing)|prefer|call|stick|choose|put(?:ting)?|add(?:ing)?|include|set|show)$", re.IGNORECASE
 )
 _WHEN: Final = lazy(r"\b(?:for|on|when|whenever|before|after|during|if|about|while|unless)\b", re.IGNORECASE)
 _WHERE: Final = lazy(
     r"\b(?:for|on|when|whenever|before|after|during|if|about|while|unless|in|inside|within|to|with|from|at)\b",
     re.IGNORECASE,
 )
+#: The same in German and French; in Spanish "en" tells the language to answer in, too.
+_WHERE_ELSEWHERE: Final = lazy(r"\b(?:in|für|bei|vor|nach|dans|pour|avant|après)\b", re.IGNORECASE)
 _HOW: Final = lazy(r"\b(?:in|to|with|as|under|at|from|by|within|into|using)\b", re.IGNORECASE)
 _VAGUE: Final = frozenset("code file everything everywhere".split())
 _USED: Final = r"\b(?:us(?:e|ing)|with|in|prefer|as|run|install|import|choose|stick to|put)\s+(?:only |the |a |an )?"
@@ -249,7 +251,7 @@ _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _SAYS_NOTHING: Final = frozenset(
     """a always an and any anymore are be but do don don't going forward from i instead is it its longer make must my never no not
     now of on only or our please rather should so stop sure t than that the then they this to use using want we will you your
-    actually avoid changed mind without me uses usar
+    actually avoid changed mind without me more uses usar
     ab bitte das der die du es ich immer jetzt kein keine keinen lieber mehr nicht nie niemals noch nun nur sofort statt stets und
     von wir a ahora de del el favor la las lo los no nunca por siempre un una usa ya y
     à au désormais dorénavant et jamais la le les lieu maintenant ne partir pas plus toujours
@@ -336,24 +338,26 @@ def _orders(said: str) -> bool:
 def replaces(later: str, earlier: str) -> bool:
     """Does a rule replace an earlier one?"""
     if lifts(later):
-        topic = {word[:_STEM] for word in _words(later)} - _LIFTING
-        known = {word[:_STEM] for word in _words(earlier)}
-        once = _ONCE.search(later) is not None
-        return bool(topic) and not once and not lifts(earlier) and len(topic & known) >= _SAME * len(topic)
+        return _is_lifted(earlier, later)
     new, old = _words(later), _words(earlier)
-    if (
-        not new
-        or not old
-        or (new == old and _negative(later) == _negative(earlier))
-        or not _of_the_same(later, earlier)
-    ):
-        return False
     forbidden = _negative(later), _negative(earlier)
+    if not new or not old or (new == old and forbidden[0] == forbidden[1]) or not _of_the_same(later, earlier):
+        return False
     if len(new & old) >= _SAME * max(len(new), len(old)):
         if forbidden[0] != forbidden[1]:  # "never in Python" says nothing of "always in Go"
             return _stems(new) <= _stems(old) or (_CHANGE.search(later) is not None and _stems(old) <= _stems(new))
         return not forbidden[0] and _CHANGE.search(later) is not None
     return not forbidden[1] and len(old) <= _FEW_WORDS and _names_as_gone(later, earlier)
+
+
+def _is_lifted(rule: str, lifting: str) -> bool:
+    """Is a rule what another one lifts, for good and whole?"""
+    if lifts(rule) or _ONCE.search(lifting):
+        return False
+    phrases = [phrase for split in (_WHEN, _WHERE_ELSEWHERE) for phrase in split.split(lifting)[1:]]
+    topic, part = _stems(_words(lifting), _STEM) - _LIFTING, _stems(_words(" ".join(phrases)), _STEM) - _LIFTING
+    known = _stems(_words(rule), _STEM)
+    return bool(topic) and part <= known and len(topic & known) >= _SAME * len(topic)
 
 
 def _names_as_gone(later: str, earlier: str) -> bool:
@@ -374,7 +378,8 @@ def _thing(rule: str) -> frozenset[str] | None:
     """Words of what a rule is about, in English: where and when something is used, or what is done; None where no verb tells."""
     verb = _VERB.search(rule)
     if verb is None:
-        return None
+        phrases = _WHERE_ELSEWHERE.split(rule)
+        return frozenset().union(*map(_words, phrases[1:])) if len(phrases) > 1 else None
     said = _INSTEAD_OF.sub(" ", _CHANGE.sub(" ", rule[verb.end() :]))
     uses = _USES.match(verb["verb"]) is not None
     phrases = (_WHERE if uses else _WHEN).split(said)
@@ -384,8 +389,8 @@ def _thing(rule: str) -> frozenset[str] | None:
     return frozenset(words - _VAGUE)
 
 
-def _stems(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(word[:_SHORT_STEM] for word in words)
+def _stems(words: frozenset[str], length: int = _SHORT_STEM) -> frozenset[str]:
+    return frozenset(word[:length] for word in words)
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -187,6 +187,12 @@ def test_a_rule_needs_neither_always_nor_never(rule: str) -> None:
         ("Always use port 8080 for the web server.", "From now on use port 9090 for the API server."),
         ("From now on run npm lint before each commit.", "From now on run npm test before each commit."),
         ("Always push to the feature branch.", "From now on never push to the release branch."),
+        ("Keep answers under 50 words.", "From now on keep summaries under 100 words."),
+        ("Always write changelog entries.", "You don't need to write changelog entries for docs."),
+        ("Always ask before deleting files.", "You don't have to ask before reading files."),
+        ("Always use type hints.", "You don't have to use type hints in scripts."),
+        ("Verwende immer 2 Leerzeichen in JSON.", "Verwende ab jetzt 4 Leerzeichen in YAML."),
+        ("Schreibe Dokumente immer auf Deutsch.", "Ab jetzt schreibe Kommentare auf Englisch."),
     ],
 )
 def test_a_similar_rule_of_a_different_thing_replaces_none(earlier: str, later: str) -> None:
@@ -204,6 +210,8 @@ def test_a_similar_rule_of_a_different_thing_replaces_none(earlier: str, later: 
         ("Always use port 8080 for the API server.", "From now on use port 9090 for the API server."),
         ("Always answer in German.", "From now on always answer me in English instead."),
         ("Usa siempre tabs.", "Nunca uses tabs."),
+        ("Always use semicolons.", "Don't use semicolons any more."),
+        ("Always write changelog entries.", "You no longer need to write changelog entries."),
     ],
 )
 def test_another_value_of_the_same_thing_replaces_the_earlier_rule(earlier: str, later: str) -> None:
