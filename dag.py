@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 from .errors import SourcesChanged
-from .records import ARCHIVE_RUNG, EXTRACT_RUNG, Assembly, NewNode, Node
+from .records import ARCHIVE_RUNG, EXTRACT_RUNG, STATED, Assembly, NewNode, Node, StatedFact
 from .search.index import NodeIndex
 from .storage.connection import Database, marks, padded
 from .storage.meta import REWRITTEN, skips_counted
@@ -107,7 +108,7 @@ class SummaryDag:
     def add(self, node: NewNode, *, now: float) -> Node:
         """Store a node and its sources as one fact. One with the same sources and quality is returned instead."""
         with self._db.transaction(), skips_counted(self._db, "nodes", kept=node.wanted is not None) as added:
-            node = self._without_secrets(node)
+            node = _with_stated(self._without_secrets(node))
             before = self.by_fingerprint(node.conversation_id, node.fingerprint, (node.quality,))
             if before:
                 return before[0]
@@ -307,6 +308,16 @@ class SummaryDag:
         """Store ids (of a leaf) or node ids (above) in order."""
         return [row[0] for row in self._db.query(_SOURCES, (node_id,))]
 
+    def stated(self, conversations: Iterable[int]) -> Iterator[tuple[int, StatedFact]]:
+        """Facts that summarisers found in messages of conversations, with the message's store id."""
+        sql = "SELECT node_id, checks FROM nodes WHERE conversation_id = ? AND depth = 0 AND instr(checks, ?) ORDER BY node_id"
+        for conversation_id in conversations:
+            for node_id, checks in self._db.query(sql, (conversation_id, f'"{STATED}"')):
+                sources = self.sources(node_id)
+                for place, fact in _stated(checks):
+                    if place < len(sources):
+                        yield sources[place], fact
+
     def parents(self, node_id: int) -> list[int]:
         """Nodes that were condensed from this one."""
         return [row[0] for row in self._db.query(_PARENTS, (node_id,))]
@@ -436,6 +447,25 @@ def coverage(transcript: Iterable[int], below: Sequence[int], raw: Iterable[int]
 
 def _node(row: Sequence[object]) -> Node:
     return Node(*row)  # type: ignore[arg-type]
+
+
+def _with_stated(node: NewNode) -> NewNode:
+    """The node with the facts beside it in its checks; each names its message by the place among the sources."""
+    places = {f"msg_{store_id}": place for place, store_id in enumerate(node.sources)}
+    facts = [
+        [places[each.address], each.kind, each.quote, each.subject, each.value, each.digest]
+        for each in node.stated
+        if each.address in places
+    ]
+    return replace(node, checks=json.dumps({**json.loads(node.checks), STATED: facts})) if facts else node
+
+
+def _stated(checks: str) -> Iterator[tuple[int, StatedFact]]:
+    """The facts in a node's checks, with the place of their message; none of what another program wrote there."""
+    with suppress(ValueError, TypeError, RecursionError):
+        for place, kind, quote, subject, value, digest in json.loads(checks)[STATED]:
+            spans = ((int(start), int(stop)) for start, stop in (quote, subject, value))
+            yield abs(int(place)), StatedFact("", str(kind), next(spans), next(spans), next(spans), str(digest))
 
 
 def _addresses(text: str) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
@@ -20,6 +21,8 @@ PURGED_RUNG = "purged"
 ARCHIVED_WORDS = "the agent's"
 #: The same, where a purge took what they stood for.
 PURGED_WORDS = "what a purge left"
+#: Facts that a summariser found in the sources of a leaf: in its checks.
+STATED = "stated"
 #: The role of a stored record of ours that no prompt explains: the host shows it as the user's, who never said it.
 CONTEXT_ROLE = "record"
 #: The rung of an extract that the user chose instead of a model's words: no stand-in that waits to be replaced.
@@ -201,6 +204,7 @@ class NewNode:
     replaces: int | None = None
     wanted: int | None = None
     witness: bytes = b""
+    stated: tuple[StatedFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +227,29 @@ class Assembly:
 
 
 @dataclass(frozen=True, slots=True)
+class StatedFact:
+    """A fact that a summariser found in a user's message: where its words stand.
+
+    ``quote``: first and last place of the quotation in the text as the summariser read it; ``subject`` and ``value``: places in
+    the quotation, (0, 0) for none; ``digest``: of the quotation, which is not copied.
+    """
+
+    address: str
+    kind: str
+    quote: tuple[int, int]
+    subject: tuple[int, int]
+    value: tuple[int, int]
+    digest: str
+
+    @staticmethod
+    def digest_of(quote: str) -> str:
+        """Digest of a quotation: it tells changed words, and nothing of what they were."""
+        return blake2b(quote.encode("utf-8", "surrogatepass"), digest_size=3).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """The ladder's summary of one chunk. ``quality`` is "verified" or "provisional"."""
+    """The ladder's summary of one chunk. ``quality`` is "verified" or "provisional"; ``stated``: facts found beside it."""
 
     text: str
     expand_hint: str
@@ -233,6 +258,7 @@ class Summary:
     model: str
     checks: str
     tokens: int
+    stated: tuple[StatedFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,7 +324,7 @@ class Runtime:
             dissolved=self.orders.dissolved,
             archives=self.archived,
         )
-        self.ledger = Ledger(self.db, self.whole_store)
+        self.ledger = Ledger(self.db, self.whole_store, self.dag)
         state = PresentState(self.store, self.ledger, self.sessions)
         self.compress_pass = CompressPass(
             self.compactor,

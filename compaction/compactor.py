@@ -298,7 +298,7 @@ class Compactor:
         return self._dag.add(
             NewNode(
                 conversation_id, depth, summary.quality, summary.text, summary.expand_hint, summary.tokens, size, ids, print_,
-                summary.model, summary.rung, summary.checks, replaces, witness=witness,
+                summary.model, summary.rung, summary.checks, replaces, witness=witness, stated=summary.stated,
             ),
             now=time.time(),
         )  # fmt: skip

@@ -1,5 +1,5 @@
 """
-Facts that a message states, found by rule: rules, decisions, names, values and dates.
+Facts that a message states: rules, decisions, names, values and dates, found by rule or pointed at by a summariser.
 
 Pure. A fact is a quotation, with the words in it that name its subject and its value; nothing is put into other words. What only
 might be one is none: a ledger is worth as much as its worst line.
@@ -8,11 +8,12 @@ might be one is none: a ledger is worth as much as its worst line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from ..records import StatedFact
 from ..text import markers, salience
 from ..text.salience import MONTHS, lazy
 from ..text.statements import QUOTED, own_words
@@ -252,10 +253,13 @@ class Fact:
     subject: str
     value: str
     text: str
+    told: bool = False  # by a summariser, which chose the words that name the subject
 
     @property
     def key(self) -> tuple[str, str] | None:
         """Key that facts about the same thing share; None where only the words could tell."""
+        if self.told:
+            return None
         one = _ONLY_ONE.search(self.subject) if self.kind == NAME else self.kind in (VALUE, DATE)
         vague = _SOME.match(self.subject)
         subject = salience.normal(_OWNER.sub("", _NEW.sub(r"\1", self.subject)))
@@ -280,6 +284,50 @@ def stated(text: str) -> tuple[Fact, ...]:
         return ()
     said = own_words(markers.by_speaker(markers.typed(text), named=False)[:_READ_CHARS])
     return tuple(islice(_found(said), _OF_A_MESSAGE))
+
+
+def told(text: str, facts: Iterable[StatedFact], known: Iterable[Fact]) -> tuple[Fact, ...]:
+    """The facts that a summariser found in what a user typed, as far as the same words stand there and state them.
+
+    ``known``: those that the rules found, which are not told again.
+    """
+    if markers.host_block(text):
+        return ()
+    typed = markers.typed(text).strip()
+    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False))))
+    out = list(known)
+    for each in facts:
+        fact = _told(typed, own, each)
+        if fact is not None and not any(_is_same(fact, other) for other in out):
+            out.append(fact)
+    return tuple(fact for fact in out if fact.told)
+
+
+def _told(typed: str, own: Iterable[str], stated: StatedFact) -> Fact | None:
+    quote = typed[slice(*stated.quote)]
+    if StatedFact.digest_of(quote) != stated.digest:
+        return None
+    subject, value = (quote[slice(*span)].strip() for span in (stated.subject, stated.value))
+    is_rule = stated.kind == RULE
+    inside = next((each for each in own if value in each and (quote in each or each in quote)), "")
+    if not inside or not (subject or is_rule or stated.kind == DECISION):
+        return None
+    asks = salience.is_question(inside) or _SUPPOSED.match(inside) or _is_supposed(inside, inside.find(value))
+    if asks or not (_is_rule_like(inside) if is_rule else _is_told(inside)):
+        return None
+    return Fact(stated.kind, "" if is_rule else subject, value, quote, told=True)
+
+
+def _is_rule_like(sentence: str) -> bool:
+    return len(sentence) <= _RULE_CHARS and sentence[-1] not in ":：" and salience.is_prose(sentence)
+
+
+def _is_same(fact: Fact, other: Fact) -> bool:
+    """Are they about the same words?"""
+    if (fact.kind == RULE) != (other.kind == RULE):
+        return False
+    one, two = salience.normal(fact.value), salience.normal(other.value)
+    return (one in two or two in one) and (fact.text in other.text or other.text in fact.text)
 
 
 def _found(said: str) -> Iterator[Fact]:

@@ -8,12 +8,14 @@ stays here. Marks of operators are facts in ``meta``. Whose messages may be read
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, Final
 
-from ..records import Flag, Row
+from ..dag import SummaryDag
+from ..records import Flag, Row, StatedFact
 from ..storage.connection import Database
 from ..storage.meta import Meta
 from ..store import MessageStore
@@ -28,6 +30,10 @@ _MARKS: Final = "ledger_marks:{}"
 _SPEAKERS: Final = 50  # of whom the last message is remembered
 _RULES: Final = 200  # newest ones that a rule is compared with
 NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
+
+#: Facts that summarisers found, by the address of their message.
+Told = Mapping[int, Sequence[StatedFact]]
+NONE_TOLD: Final[Told] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +68,13 @@ class Look:
 class Ledger:
     """The ledgers of one database."""
 
-    def __init__(self, db: Database, store: MessageStore) -> None:
+    def __init__(self, db: Database, store: MessageStore, dag: SummaryDag) -> None:
         self._db = db
         self._store = store
+        self._dag = dag
         self._meta = Meta(db)
 
-    def look(self, conversations: Iterable[int], *, seconds: float) -> Look:
+    def look(self, conversations: Collection[int], *, seconds: float) -> Look:
         """The messages that state facts: those that are known, and those among what came since. Writes nothing."""
         until = time.monotonic() + seconds
         out = Look()
@@ -75,7 +82,15 @@ class Ledger:
             known = self._db.query("SELECT store_id FROM ledger WHERE conversation_id = ?", (each,))
             out.addresses += [store_id for (store_id,) in known]
             self._look(out, each, until)
+        out.addresses += self.told(conversations).keys() - {*out.addresses}
         return out
+
+    def told(self, conversations: Collection[int]) -> Told:
+        """The facts that summarisers found, by message."""
+        found: dict[int, list[StatedFact]] = {}
+        for store_id, fact in self._dag.stated(conversations):
+            found.setdefault(store_id, []).append(fact)
+        return found
 
     def _look(self, out: Look, conversation_id: int, until: float) -> None:
         seen = self._meta.value(_READ.format(conversation_id)) or 0
@@ -116,30 +131,36 @@ class Ledger:
                 marks[entry.name] = {"mark": mark, "correction": correction, "at": now}
             self._meta.note(key, marks)
 
-    def marks(self, conversations: Iterable[int]) -> dict[str, dict[str, Any]]:
+    def marks(self, conversations: Collection[int]) -> dict[str, dict[str, Any]]:
         """The marks of conversations, by the entry's name."""
         out: dict[str, dict[str, Any]] = {}
         for each in conversations:
             out |= self._meta.value(_MARKS.format(each)) or {}
         return out
 
-    def marked(self, conversations: Iterable[int]) -> list[Entry]:
+    def marked(self, conversations: Collection[int]) -> list[Entry]:
         """The entries that operators marked, oldest first. Reads no message but theirs."""
         marks = self.marks(conversations)
         ids = sorted({int(name.partition(".")[0]) for name in marks})
+        told = self.told(conversations) if ids else {}
         rows = self._store.legible(ids)[0]
-        return [each for row in rows for each in entries([row], marks) if each.mark]
+        return [each for row in rows for each in entries([row], marks, told=told) if each.mark]
 
 
-def of_row(row: Row) -> tuple[Fact, ...]:
+def of_row(row: Row, told: Iterable[StatedFact] = ()) -> tuple[Fact, ...]:
     """The facts that a message states: a user's words only, and none that were taken back."""
     if row.head.role != "user" or row.head.flags & NOT_SAID:
         return ()
-    return facts.stated(row.text)
+    found = facts.stated(row.text)
+    return found + facts.told(row.text, told, found)
 
 
 def entries(
-    rows: Iterable[Row], marks: Mapping[str, Mapping[str, Any]], speakers: Mapping[int, str] = statements.NOBODY
+    rows: Iterable[Row],
+    marks: Mapping[str, Mapping[str, Any]],
+    speakers: Mapping[int, str] = statements.NOBODY,
+    *,
+    told: Told = NONE_TOLD,
 ) -> list[Entry]:
     """The entries of messages, oldest first. The same fact said again is one entry, named after where it was said first.
 
@@ -149,7 +170,7 @@ def entries(
     found: dict[tuple[str, ...], Entry] = {}
     for row in _standing(rows, speakers):
         who = speakers.get(row.store_id, "")
-        for fact in of_row(row):
+        for fact in of_row(row, told.get(row.store_id, ())):
             named = (salience.normal(fact.subject),) if fact.kind in (facts.NAME, facts.VALUE) else (fact.text,)
             same = (who, fact.kind, *(fact.key or named), _normal(fact.value))
             before = found.pop(same, None)

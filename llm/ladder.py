@@ -19,8 +19,8 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
-from ..records import EXTRACT_RUNG, SourceLine, Summary, SummaryTask
-from . import prompts, verify
+from ..records import EXTRACT_RUNG, SourceLine, StatedFact, Summary, SummaryTask
+from . import prompts, stated, verify
 from .breaker import Breaker, SpendGuard
 from .client import Model, Reply
 from .extract import digest
@@ -114,6 +114,16 @@ class _Accepted(NamedTuple):
     rung: str
     model: str
     verdicts: tuple[dict[str, Any], ...]
+    stated: tuple[StatedFact, ...] = ()
+
+
+class _Answer(NamedTuple):
+    """What a model answered: the verdict on its record, and the facts it names."""
+
+    verdict: Verdict
+    rung: str
+    model: str
+    named: tuple[stated.Named, ...]
 
 
 class _Stop(Exception):  # noqa: N818 - not an error: time or money is over, no route can help
@@ -204,6 +214,7 @@ class Ladder:
             model=accepted.model,
             checks=json.dumps(checks, ensure_ascii=False),
             tokens=self._count(accepted.text),
+            stated=accepted.stated,
         )
 
     def _extract(self, run: _Run) -> Summary:
@@ -308,7 +319,7 @@ class Ladder:
         """Rung by rung until an answer passes. Raises SummaryRejected when none did."""
         source = run.source(task)
         complaint: Complaint | None = None
-        spare: tuple[str, str, Verdict] | None = None  # an answer whose only fault is suspects, with rung and model
+        spare: _Answer | None = None  # whose only fault is suspects
         verdict: Verdict | None = None
         for rung in _LADDER if len(run.routes) == 1 else _LADDER[:1]:
             style = "detailed" if spare is not None else rung.style  # what it said was right, but for some names
@@ -322,15 +333,17 @@ class Ladder:
                 if spare is None:
                     raise
                 break
-            verdict = verify.check(source, reply, count=self._count, prompt=prompt.evidence)
+            text, named = stated.taken_out(reply.text)
+            verdict = verify.check(source, reply._replace(text=text), count=self._count, prompt=prompt.evidence)
+            answer = _Answer(verdict, rung.name, reply.model or route, named)
             if verdict.ok:
-                return self._accept(source, verdict, rung.name, reply.model or route, run)
+                return self._accept(source, answer, run)
             run.note(route, rung.name, _why(verdict))
-            if verdict.suspects and (spare is None or len(verdict.suspects) < len(spare[2].suspects)):
-                spare = (rung.name, reply.model or route, verdict)
+            if verdict.suspects and (spare is None or len(verdict.suspects) < len(spare.verdict.suspects)):
+                spare = answer
             complaint = _complaint(verdict)
-        if spare is not None and (cleaned := self._struck(source, spare[2])):
-            return self._accept(source, cleaned, spare[0], spare[1], run)
+        if spare is not None and (cleaned := self._struck(source, spare.verdict)):
+            return self._accept(source, spare._replace(verdict=cleaned), run)
         raise SummaryRejected(f"refused: {_why(verdict)}" if verdict else "no answer")
 
     def _struck(self, source: Source, verdict: Verdict) -> Verdict | None:
@@ -344,13 +357,15 @@ class Ladder:
             ok=True, suspects=verdict.suspects, struck=verdict.struck + struck + gone, text=text, hint=hint
         )
 
-    def _accept(self, source: Source, verdict: Verdict, rung: str, model: str, run: _Run) -> _Accepted:
+    def _accept(self, source: Source, answer: _Answer, run: _Run) -> _Accepted:
+        verdict = answer.verdict
         room = verify.quotes_room(source.task, self._count(verdict.text), said_tokens(source.task.lines, self._count))
         quoted = quotes(source, f"{verdict.text}\n{verdict.anchors}", room=room, count=self._count)
         text = "\n".join(part for part in (verdict.text, quoted, verdict.anchors) if part)
-        run.note(model, rung, "accepted")
+        run.note(answer.model, answer.rung, "accepted")
         self._breaker.passed(run.route)
-        return _Accepted(text, verdict.hint, rung, model, (verdict.as_dict(),))
+        facts = stated.found(answer.named, run.whole.task.lines)
+        return _Accepted(text, verdict.hint, answer.rung, answer.model, (verdict.as_dict(),), facts)
 
     def _ask(self, task: SummaryTask, prompt: Prompt, route: str, run: _Run) -> Reply:
         """One call, with the breaker and the budget told what came of it."""
@@ -467,6 +482,7 @@ def _joined(first: _Accepted, second: _Accepted) -> _Accepted:
         rung=first.rung if first.rung == second.rung else f"{first.rung}+{second.rung}"[:60],
         model=first.model if first.model == second.model else f"{first.model}, {second.model}"[:200],
         verdicts=first.verdicts + second.verdicts,
+        stated=tuple(dict.fromkeys(first.stated + second.stated)),
     )
 
 

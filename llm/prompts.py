@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from ..records import SourceLine, SummaryTask, ToolCall
 from ..search import documents
 from ..text import salience
+from . import stated
 from .quotes import without_quotes
 
 #: So much of a conversation is read, instructions included; so much at least of a short one.
@@ -83,12 +84,17 @@ _CLOSING: Final = f"""\
 Write the record now, in the conversation's language. Begin each sentence with who did what: "The user asked", \
 "The user decided", "The assistant did", "The tool returned". {_ENDING}"""
 
+#: Where users speak. ``llm/stated.py`` reads what comes of it.
+_FACTS: Final = f"""\
+Behind that line, name what a user stated for good and may ask for later, if anything: at most {stated.MOST} lines, each \
+"FACT | kind | subject | value | the user's own sentence". Kind is one of {", ".join(stated.KINDS)}. Copy all words from a \
+line of a user, exactly; no questions, nothing that the assistant or a tool said."""
 
 _REFUSED: Final = "An earlier attempt at this record was refused."
 _BEGINS: Final = "source begins; lines that start with this mark name address, speaker and time"
 
 #: All that the prompts say by themselves: no record has it in it.
-OWN_WORDS: Final = (_RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _CLOSING, _REFUSED, _BEGINS)
+OWN_WORDS: Final = (_RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _CLOSING, _FACTS, _REFUSED, _BEGINS)
 _INSTRUCTION_CHARS: Final = sum(map(len, (_RULES, _LEAF, _DETAILED, _CLOSING, _BEGINS)))
 
 
@@ -379,10 +385,11 @@ def build(
         f"{fence} {_BEGINS}",
         "\n".join([*source, f"{fence} source ends"]),
     ]
-    user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), _CLOSING])
+    asked = [_CLOSING, *([_FACTS] if task.depth == 0 and any(line.role == "user" for line in lines) else [])]
+    user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), *asked])
     return Prompt(
         messages=({"role": "system", "content": _RULES}, {"role": "user", "content": user}),
         text=f"{_RULES}\n{user}",
-        evidence="\n\n".join([_RULES, *parts, _CLOSING]),
+        evidence="\n\n".join([_RULES, *parts, *asked]),
         left_out=left_out,
     )

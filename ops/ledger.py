@@ -37,7 +37,7 @@ def _list(deps: Access, words: Words) -> Answer:
     return Answer("\n".join([*lines, *data.get("notes", ())]), data)
 
 
-_BECAME = ("mark", "correction", "replaces", "replaced_by", "contradicts")
+_BECAME = ("mark", "correction", "replaces", "replaced_by", "contradicts", "found_by")
 
 
 def _mark(mark: str, deps: Access, words: Words) -> Answer:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..config import MODE_SETTINGS, setting_text
 from ..errors import StoreEarlier
+from ..records import STATED
 from ..text.printable import one_line
 from .findings import FAIL, PASS, WARN
 
@@ -339,6 +340,8 @@ def checks_said(text: str) -> str:
         said += [f"struck, because the source lacks it: {', '.join(part['struck'])}"] if part["struck"] else []
     if not found.get("attempts"):
         said += [str(reason) for reason in found.get("reasons", ())]
+    if facts := len(found.get(STATED, ())):
+        said.append(f"{facts} fact{'s' if facts > 1 else ''} of users noted beside it")
     if "recall_with_anchors" in found:
         said.append(f"the extract keeps {found['recall_with_anchors']:.0%} of the names and numbers of its source")
     return "; ".join(said) or ", ".join(f"{name}: {value}" for name, value in found.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import BadRequest
-from ..records import Flag, Node
+from ..records import STATED, Flag, Node
 from ..session import Session
 from ..text import blobs
 from ..text.explore import explore
@@ -140,6 +140,11 @@ def _others(caller: Access, session: Session | None, room: Room, start: int) -> 
 
 
 # ------------------------------------------------------------------------------------------------------------ a summary
+def _checks(node: Node) -> Answer:
+    """What verification found; not the places of facts, which the ledger shows."""
+    return {name: said for name, said in node.facts.items() if name != STATED}
+
+
 def _summary(caller: Access, node: Node, source_offset: int, content_offset: int, room: Room) -> Answer:
     sources = caller.dag.sources(node.node_id)
     out: Answer = {"note": NOTE, "type": "summary", "node_id": node.node_id, **node_frame(node)}
@@ -148,7 +153,7 @@ def _summary(caller: Access, node: Node, source_offset: int, content_offset: int
         conversation_id=node.conversation_id, created_at=iso(node.created_at),
         descendant_count=len(caller.dag.nodes_below([node.node_id])) - 1,
         parents=[f"sum_{parent}" for parent in caller.dag.parents(node.node_id)],
-        verification={"quality": node.quality, "model": node.model, "rung": node.rung, "checks": dict(node.facts)},
+        verification={"quality": node.quality, "model": node.model, "rung": node.rung, "checks": _checks(node)},
         in_prompt=node.node_id in (*caller.roots(), *caller.carried()), expand_hint=node.expand_hint[:MOST_HINT],
     )  # fmt: skip
     out.update(_files_below(caller, node))

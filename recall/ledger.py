@@ -28,7 +28,8 @@ def entries(caller: Access) -> tuple[list[Entry], Look]:
     ids = caller.scopes.messages(look.addresses, scope)
     rows = [row for row in caller.store.legible(sorted(ids))[0] if not caller.taken_back(row.head)]
     speakers = {row.store_id: said for row in rows if (said := spoken(caller.speaker(row)))}
-    return entries_of(rows, caller.ledger.marks(conversations), speakers), look
+    told = caller.ledger.told(conversations)
+    return entries_of(rows, caller.ledger.marks(conversations), speakers, told=told), look
 
 
 def find(caller: Access, name: str) -> Entry:
@@ -85,6 +86,7 @@ def render_entry(caller: Access, entry: Entry) -> Answer:
         "quote": fact.text, "said_by": spoken(caller.speaker(entry.row)) or head.role, "at": iso(time_said(head)),
         "address": f"msg_{head.store_id}", "times": entry.times if entry.times > 1 else "", "replaces": entry.replaces,
         "replaced_by": entry.replaced_by, "contradicts": entry.contradicts, "mark": entry.mark, "correction": entry.correction,
+        "found_by": "the summariser" if fact.told else "",
     }  # fmt: skip
     return {name: value for name, value in item.items() if value}
 

@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "recall": "archive config dag errors ingest ledger llm prompt records schemas search session storage store text",
     "archive": "dag ingest prompt records search session storage store text",
     "prompt": "ingest ledger records session store text",
-    "ledger": "records storage store text",
+    "ledger": "dag records storage store text",
     "ingest": "config dag errors records session storage store text",
     "dag": "errors records search storage text",
     "llm": "errors records search text",
