@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
 from ..records import EXTRACT_RUNG, SourceLine, StatedFact, Summary, SummaryTask
+from ..text.salience import stretch
 from . import prompts, stated, verify
 from .breaker import Breaker, SpendGuard
 from .client import Model, Reply
@@ -427,7 +428,7 @@ def _cut_line(line: SourceLine, count: Count) -> tuple[SourceLine, SourceLine]:
     cut = (
         text.rfind("\n", middle - reach, middle + reach) + 1
         or text.rfind(" ", middle - reach, middle + reach) + 1
-        or middle
+        or len(stretch(text, 0, middle))
     )
     halves = (text[:cut], text[cut:])
     first, second = (replace(line, text=half, tokens=count(half)) for half in halves)

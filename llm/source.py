@@ -15,7 +15,7 @@ from typing import Final
 
 from ..records import SummaryTask
 from ..text import salience
-from ..text.salience import NUMBER, QUOTE, TERMS, Item, Reading, lazy, normal
+from ..text.salience import NUMBER, QUOTE, TERMS, Item, Reading, lazy, normal, stretch
 
 _SEPARATORS: Final = str.maketrans(dict.fromkeys("-_./\\", " "))
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -185,4 +185,4 @@ def with_more(items: Collection[Item], missing: Iterable[Item], haystack: Haysta
 def clip(text: str, limit: int) -> str:
     """A text on one line, cut at its end."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
+    return flat if len(flat) <= limit else stretch(flat, 0, limit - 1).rstrip() + "…"

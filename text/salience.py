@@ -126,6 +126,9 @@ _STANDING = lazy(
     r"不要|别再|不得|必须|务必|总是|始终|禁止|记住|以后|しないで|必ず|하지\s?마|항상|반드시",
     re.IGNORECASE,
 )
+#: What is left of a word at a border; longer ones are no names.
+_PART_CHARS: Final = 160
+_PART = lazy(rf"[\w./-]{{1,{_PART_CHARS}}}", re.ASCII)
 _QUESTION = lazy(
     r"[?？][\"'”)\]]*\s*$|^(?:why|what|how|do you|does|did|is|are|was|were|when|where|who|which)\b|"
     r"\bi (?:really |just |also |still |actually )?(?:don[’']?t|do not|can[’']?t|cannot|never|haven[’']?t) "
@@ -197,7 +200,20 @@ class Item(NamedTuple):
 
 def bounded(text: str) -> str:
     """``text``, or its two ends when it is longer than ``MAX_CHARS``."""
-    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS // 2] + "\n" + text[-(MAX_CHARS // 2) :]
+    if len(text) <= MAX_CHARS:
+        return text
+    return stretch(text, 0, MAX_CHARS // 2) + "\n" + stretch(text, len(text) - MAX_CHARS // 2, len(text))
+
+
+def stretch(text: str, start: int, stop: int) -> str:
+    """Text between two places, without what they leave of a word: half a name is another name."""
+    start, stop = max(0, start), min(len(text), stop)
+    first, last = _PART.match(text, start, stop), _PART.match(text[stop - _PART_CHARS : stop][::-1])
+    if start and first and _PART.match(text[start - 1]):
+        start = first.end()
+    if stop < len(text) and last and _PART.match(text[stop]):
+        stop -= last.end()
+    return text[start:stop]
 
 
 def normal(text: str) -> str:
@@ -500,8 +516,8 @@ class Reading:
         text = self.line.text
         if len(text) <= SMALL_RESULT_CHARS:
             return terms(text)
-        kept = [told[:300] for _, told in self.telling_lines(_MAX_TELLING_LINES)]
-        return terms("\n".join([*kept, text[-200:]]))
+        kept = [stretch(told, 0, 300) for _, told in self.telling_lines(_MAX_TELLING_LINES)]
+        return terms("\n".join([*kept, stretch(text, len(text) - 200, len(text))]))
 
 
 def salient(readings: Iterable[Reading]) -> tuple[Item, ...]:

@@ -185,3 +185,20 @@ def test_a_text_holds_all_of_its_own_items(text):
     share, _ = recall(salient([line("assistant", text)]), Haystack(text))
 
     assert share == 1.0
+
+
+@pytest.mark.parametrize("before", range(135, 150))
+def test_half_a_name_is_no_name(before):
+    """Of a long result the end is read, and of a line in it the beginning: what such a border cuts is left out."""
+    told = "error " + "- " * before + "customer_number was wrong"
+    result = f"{told}\n{'so it goes, ' * 80}{'- ' * 60}payment_id {'- ' * (before // 2)}"
+
+    assert set(Reading(line("tool", result)).items()) <= {"customer_number", "payment_id"}
+
+
+@given(st.text(alphabet="ab_. ", max_size=60), st.integers(-5, 70), st.integers(-5, 70))
+def test_a_stretch_has_whole_words(text, start, stop):
+    """Those that stand between the places, unless one word is all there is."""
+    words = salience.stretch(text, start, stop).split()
+
+    assert set(words) <= set(text.split())
