@@ -18,7 +18,7 @@ from ..text import markers, salience
 from ..text.salience import MONTHS, lazy
 from ..text.statements import QUOTED, own_words
 from . import languages
-from .rules import is_rule
+from .rules import is_rule, may_be_rule
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000
@@ -308,18 +308,14 @@ def _told(typed: str, own: Iterable[str], stated: StatedFact) -> Fact | None:
     if StatedFact.digest_of(quote) != stated.digest:
         return None
     subject, value = (quote[slice(*span)].strip() for span in (stated.subject, stated.value))
-    is_rule = stated.kind == RULE
+    rule = stated.kind == RULE
     inside = next((each for each in own if value in each and (quote in each or each in quote)), "")
-    if not inside or not (subject or is_rule or stated.kind == DECISION):
+    if not inside or not (subject or rule or stated.kind == DECISION):
         return None
     asks = salience.is_question(inside) or _SUPPOSED.match(inside) or _is_supposed(inside, inside.find(value))
-    if asks or not (_is_rule_like(inside) if is_rule else _is_told(inside)):
+    if asks or not (may_be_rule(inside) if rule else _is_told(inside)):
         return None
-    return Fact(stated.kind, "" if is_rule else subject, value, quote, told=True)
-
-
-def _is_rule_like(sentence: str) -> bool:
-    return len(sentence) <= _RULE_CHARS and sentence[-1] not in ":：" and salience.is_prose(sentence)
+    return Fact(stated.kind, "" if rule else subject, value, quote, told=True)
 
 
 def _is_same(fact: Fact, other: Fact) -> bool:

@@ -136,14 +136,19 @@ _WHEN_DOING: Final = lazy(
 )
 
 
+def may_be_rule(sentence: str) -> bool:
+    """Could it be one by its form: short, whole, of words, and no question?"""
+    return (
+        len(sentence) <= _RULE_CHARS
+        and sentence[-1] not in ":："
+        and (not salience.is_question(sentence) or _WHEN_DOING.match(sentence) is not None)
+        and salience.is_prose(sentence)
+    )
+
+
 def is_rule(sentence: str) -> bool:
     """Does it tell the agent how to work from now on?"""
-    if (
-        len(sentence) > _RULE_CHARS
-        or sentence[-1] in ":："
-        or (salience.is_question(sentence) and not _WHEN_DOING.match(sentence))
-        or not salience.is_prose(sentence)
-    ):
+    if not may_be_rule(sentence):
         return False
     said = QUOTED.sub(" ", sentence)
     return is_order(sentence) or lifts(sentence) or any(pattern.search(said) for pattern in (_WHEN_DOING, *_RULES))

@@ -61,6 +61,13 @@ def test_a_fact_that_no_rule_finds_is_an_entry_once_it_is_summarised(tmp_path: P
     assert told(world.restart()) == expected
 
 
+def test_a_rule_that_a_summariser_found_is_its_own_quotation(tmp_path: Path) -> None:
+    """It needs no word that rules are known by."""
+    said = "In this project every figure is written with its unit."
+
+    assert told(compacted(tmp_path, f"FACT | rule | | | {said}", said=said)[0]) == [("rule", "", said, said)]
+
+
 @pytest.mark.parametrize(
     ("said", "fact"),
     [
