@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +85,39 @@ def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
     assert compacted_at
     assert min(compacted_at) >= 0.9 * opened["threshold_tokens"]
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
+
+
+def test_facts_that_the_summariser_names_are_in_the_ledger(tmp_path: Path) -> None:
+    """What a user said in these words is, marked as found by it; what nobody said is struck, and no summary holds either line."""
+    said = "By the way, we keep the staging machine in Oslo, next to the old one."
+    told = "FACT | value | staging machine | Oslo | we keep the staging machine in Oslo"
+    invented = "FACT | value | staging machine | Bergen | we keep the staging machine in Bergen"
+
+    def naming(request: Request) -> Reply:
+        return Reply(f"{model_server.summarise(request).text}\n{told}\n{invented}")
+
+    words, chance = (
+        ["".join(pair) for pair in product("bdfgklmnprst", ("ara", "eno", "ilu", "oke", "usi"))],
+        random.Random(7),
+    )
+    parts = [" ".join(chance.choices(words, k=1_500)) + "." for _ in range(20)]
+    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), aux=naming, limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        with home.process() as host:
+            session = host.open()["session_id"]
+            for part in [f"{parts[0]} {said}", *parts[1:], *parts]:
+                host.turn(text=model.says(part))
+                if host.compactions():
+                    break
+    ledger = home.hermes("lcm", "ledger", "--session", session).stdout
+    with closing(sqlite3.connect(next(home.path.rglob("lcm.db")))) as database:
+        texts = [text for (text,) in database.execute("SELECT text FROM nodes WHERE quality = 'verified'")]
+
+    assert ledger.count("we keep the staging machine in Oslo") == 1
+    assert "found by the summariser" in ledger
+    assert "Bergen" not in ledger
+    assert texts
+    assert not [text for text in texts if "FACT" in text]
 
 
 def test_one_turn_longer_than_the_window(tmp_path: Path) -> None:
