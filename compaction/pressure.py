@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from ..text import content, tokens
+from ..text.tokens import Count
 from .compress import Outcome
 
-Count = Callable[[str], int]
 Rough = Callable[[list[Mapping[str, Any]]], int]
 
 PROSE, STRUCTURED, CJK, FIXED = "prose", "structured", "cjk", "fixed"

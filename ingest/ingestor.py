@@ -38,6 +38,7 @@ from .transcript import (
     Entry,
     FirstMessage,
     FirstMessages,
+    Messages,
     Recognised,
     Transcript,
     Transcripts,
@@ -71,7 +72,6 @@ class _Read:
     parts: str = ""
 
 
-Messages = Sequence[Mapping[str, Any]]
 _Row = TypeVar("_Row", Stored, Expected)
 WriteFilters = Callable[[Mapping[str, Any], Message], Message | None]
 """What happens to a message on its way into the store: redaction, externalisation, filters. None keeps it out."""

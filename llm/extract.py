@@ -15,10 +15,9 @@ from typing import Final, NamedTuple
 from ..records import SourceLine, SummaryTask
 from ..text import salience
 from ..text.salience import Item, Reading, lazy
+from ..text.tokens import Count
 from .source import Haystack, Source, clip, recall, with_more
 from .verify import anchor_line
-
-Count = Callable[[str], int]
 
 #: Of a tool result, no more than this in one piece.
 TOOL_RUN_CHARS: Final = 200

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
 from ..records import EXTRACT_RUNG, SourceLine, StatedFact, Summary, SummaryTask
 from ..text.salience import stretch
+from ..text.tokens import Count
 from . import prompts, stated, verify
 from .breaker import Breaker, SpendGuard
 from .client import Model, Reply
@@ -33,7 +34,6 @@ from .verify import Verdict
 #: The session whose messages are being summarised; "" where nobody says.
 SESSION: Final[ContextVar[str]] = ContextVar("lcm_summarised_session", default="")
 
-Count = Callable[[str], int]
 Clock = Callable[[], float]
 
 #: ``summary_model`` of who wants no model at all.

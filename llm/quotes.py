@@ -8,15 +8,14 @@ says, so that what was said twice is quoted once. Records hand their quotations 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ..records import SourceLine
 from ..text import salience, statements
 from ..text.salience import lazy
+from ..text.tokens import Count
 from .source import Source, clip
-
-Count = Callable[[str], int]
 
 FILES: Final = "Files changed"
 WORDS: Final = "The user's words"

@@ -14,17 +14,16 @@ import functools
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from ..records import SummaryTask
 from ..text import salience
 from ..text.salience import Item, lazy
+from ..text.tokens import Count
 from . import prompts
 from .client import Reply
 from .source import RUN, Evidence, Haystack, Source, recall, with_more
-
-Count = Callable[[str], int]
 
 _BAD_ENDS: Final = frozenset(
     {"length", "max_tokens", "model_length", "content_filter", "safety", "recitation", "refusal", "error", "tool_calls",

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 from ..errors import LcmError
 from ..host import facts
 from ..host.offers import CHAT
-from ..ingest.transcript import Transcript
+from ..ingest.transcript import Messages, Transcript
 from ..runtime import INGEST, PROCESS, LiveEngine, Runtime
 from ..search.scope import LOCAL_PLATFORMS
 
 logger = logging.getLogger("hermes_lcm")
 
-Messages = Sequence[Mapping[str, Any]]
 
 #: The session key of the gateway message that is being handled, for slash commands (which get none).
 _gateway_key: ContextVar[str] = ContextVar("lcm_gateway_key", default="")

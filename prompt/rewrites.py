@@ -19,14 +19,12 @@ from itertools import pairwise
 from typing import Any, Final, Literal, Protocol
 
 from ..ingest.ingestor import Ingest
-from ..ingest.transcript import Entry, Transcript
+from ..ingest.transcript import Entry, Messages, Transcript
 from ..session import Session
 from ..store import MessageStore
 from ..text import content
 from ..text.markup import read_stub
 from . import context_message
-
-Messages = Sequence[Mapping[str, Any]]
 
 
 class Source(Protocol):

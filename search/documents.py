@@ -250,6 +250,8 @@ LAST_STORE_ID: Final = (1 << (62 - MAX_CHUNKS.bit_length() + 1)) - 1
 FIRST_SQL: Final = (
     f"(({{0}} >> {_MESSAGES_BITS}) * {GROUP} + {_NEAR_FROM} + (({{0}} & {MESSAGES - 1}) << {_NEAR_BITS}))"
 )
+#: SQL: a message ``m`` is to be found.
+FOUND_SQL: Final = f"m.flags & {int(Flag.FILTERED)} = 0"
 #: SQL: the store id of the message that a row belongs to, of ``{}`` its number.
 STORE_ID_SQL: Final = (
     f"(({{0}} / {GROUP} << {_MESSAGES_BITS}) + CASE WHEN {{0}} & {GROUP - 1} >= {_NEAR_FROM} "

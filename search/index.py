@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import BadRequest, StoreError
-from ..records import Flag, Scope
+from ..records import Scope
 from ..storage.connection import Database, marks, padded
 from ..storage.files import Progress, silent
 from ..storage.meta import INDEXED_STILL, Meta
 from . import documents, forms
 from . import query as words
 from .dates import When
-from .documents import IndexRow, postings
+from .documents import FOUND_SQL, IndexRow, postings
 from .fts import FullText, Plan, Where
 from .pattern import compile_pattern
 from .query import Atom, Query
@@ -154,8 +154,7 @@ _OF = documents.STORE_ID_SQL.format("d.id")
 _GONE = (
     f"SELECT count(DISTINCT {_OF}) FROM message_index_docsize AS d WHERE {_OF} NOT IN (SELECT store_id FROM messages)"
 )
-#: SQL: a message ``m`` is to be found; nothing of it is in an index, of ``{}`` its name.
-_FOUND = f"m.flags & {int(Flag.FILTERED)} = 0"
+#: SQL: nothing of a message ``m`` is in an index, of ``{}`` its name.
 _MISSING = f"NOT EXISTS (SELECT 1 FROM {{}}_docsize AS d WHERE d.id = {documents.FIRST_SQL.format('m.store_id')})"
 
 
@@ -337,7 +336,8 @@ class MessageIndex:
         if not last:
             return 0, []
         last = self._db.query(f"SELECT {documents.STORE_ID_SQL.format('?1')}", (last,))[0][0]
-        sql = f"SELECT m.store_id FROM messages AS m WHERE {_FOUND} AND m.store_id <= ? AND {_MISSING.format(f'{MESSAGES}_new')}"
+        missing = _MISSING.format(f"{MESSAGES}_new")
+        sql = f"SELECT m.store_id FROM messages AS m WHERE {FOUND_SQL} AND m.store_id <= ? AND {missing}"
         return last, [row[0] for row in self._db.query(sql, (last,))]
 
     def rebuild(self, batches: Iterable[Sequence[IndexRow]], *, go_on: bool = False) -> int:
@@ -358,7 +358,7 @@ class MessageIndex:
         order = "" if deep else " ORDER BY m.store_id DESC LIMIT 200"
         missing = self._db.query(
             "SELECT count(*) FROM (SELECT m.store_id FROM messages AS m "
-            f"WHERE {_FOUND} AND m.store_id NOT IN ({waiting}){order}) AS m WHERE {_MISSING.format(MESSAGES)}"
+            f"WHERE {FOUND_SQL} AND m.store_id NOT IN ({waiting}){order}) AS m WHERE {_MISSING.format(MESSAGES)}"
         )[0][0]
         problems = [f"messages missing from the search index: {missing}"] if missing else []
         return [*problems, *self._fts.damage(deep=deep, progress=progress)]

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..records import Flag, Scope
+from ..records import Scope
 from ..session import CLIENTS, KEY_OF, LOCAL, Session, Sessions, principal_of
 from ..storage.connection import Database
 from . import documents
 from .dates import When
+from .documents import FOUND_SQL
 from .fts import Where
 from .query import Atom
 
@@ -177,7 +178,7 @@ SELECT m.store_id FROM messages m CROSS JOIN conversations c USING(conversation_
 # By seq, which is indexed: a row that was inserted between old ones keeps the neighbours of its place.
 _AROUND = f"""
 SELECT m.store_id FROM messages m JOIN conversations c USING(conversation_id)
- WHERE m.conversation_id = :conversation AND m.seq BETWEEN :low AND :high AND m.flags & {int(Flag.FILTERED)} = 0"""
+ WHERE m.conversation_id = :conversation AND m.seq BETWEEN :low AND :high AND {FOUND_SQL}"""
 # Within a conversation store ids grow with seq: the newest row of each is one look-up.
 _NEWEST = """
 SELECT max((SELECT m.store_id FROM messages m WHERE m.conversation_id = c.conversation_id ORDER BY m.seq DESC LIMIT 1))
@@ -419,7 +420,7 @@ def of_messages(db: Database, scope: Scope, filters: Filters, excluded: Sequence
     )  # fmt: skip
     cut, cuts = inherited(scope, "m")
     wide = _conditions(("m.conversation_id", scope.conversations), (_OF_PRINCIPAL.format("m"), scope.principal))
-    clauses = [f"m.flags & {int(Flag.FILTERED)} = 0", *(sql for sql, _ in near), *([cut] if cut else [])]
+    clauses = [FOUND_SQL, *(sql for sql, _ in near), *([cut] if cut else [])]
     params = [*(value for _, values in near for value in values), *cuts]
     sql = " AND ".join([*clauses, *(sql for sql, _ in wide)])
     everything = (*params, *(value for _, values in wide for value in values))

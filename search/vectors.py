@@ -21,11 +21,11 @@ from operator import mul
 from typing import Any, Final
 
 from ..errors import StoreBusy, StoreError
-from ..records import Flag
 from ..storage.connection import Database, Params, marks
 from ..storage.leases import Leases
 from ..storage.meta import REWRITTEN, Health, Meta
 from . import documents
+from .documents import FOUND_SQL
 from .fts import Where
 from .semantic import Semantic, Vector
 
@@ -44,23 +44,22 @@ _SCHEMA: Final = "CREATE TABLE vectors(store_id INTEGER PRIMARY KEY, vector BLOB
 #: Ours, not another program's table or view of that name.
 _THERE: Final = f"SELECT 1 FROM sqlite_master WHERE name = 'vectors' AND sql = '{_SCHEMA}'"
 _MADE_BY: Final = f"SELECT value FROM meta WHERE key = 'vectors' AND EXISTS ({_THERE})"
-_FOUND: Final = f"m.flags & {int(Flag.FILTERED)} = 0"
 _SOUND: Final = "typeof(v.vector) = 'blob'"
 _LACKING: Final = f"""
-SELECT m.store_id, m.conversation_id, m.chars FROM messages AS m WHERE m.store_id > ? AND {_FOUND}
+SELECT m.store_id, m.conversation_id, m.chars FROM messages AS m WHERE m.store_id > ? AND {FOUND_SQL}
    AND NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.store_id = m.store_id) ORDER BY m.store_id LIMIT ?
 """
 _WRITE: Final = f"""
-INSERT OR REPLACE INTO vectors(store_id, vector) SELECT m.store_id, ? FROM messages AS m WHERE m.store_id = ? AND {_FOUND}
+INSERT OR REPLACE INTO vectors(store_id, vector) SELECT m.store_id, ? FROM messages AS m WHERE m.store_id = ? AND {FOUND_SQL}
 """
 _FORGET: Final = "DELETE FROM vectors WHERE store_id IN (SELECT value FROM json_each(?))"
 _STRAY: Final = f"""
 SELECT v.store_id FROM vectors AS v LEFT JOIN messages AS m USING(store_id)
- WHERE v.store_id > ? AND (m.store_id IS NULL OR NOT {_FOUND} OR NOT {_SOUND} OR length(v.vector) > {KEPT}) LIMIT ?
+ WHERE v.store_id > ? AND (m.store_id IS NULL OR NOT {FOUND_SQL} OR NOT {_SOUND} OR length(v.vector) > {KEPT}) LIMIT ?
 """
 _SOME: Final = "SELECT store_id FROM vectors WHERE store_id > ? LIMIT ?"
 _LAST: Final = "SELECT coalesce(max(store_id), 0) FROM vectors"
-_NEWEST: Final = f"SELECT m.store_id FROM messages AS m WHERE {_FOUND} ORDER BY m.store_id DESC LIMIT 1"
+_NEWEST: Final = f"SELECT m.store_id FROM messages AS m WHERE {FOUND_SQL} ORDER BY m.store_id DESC LIMIT 1"
 #: For ``files.rewrite``: the vectors of a conversation, and of its newest messages.
 OF_CONVERSATION: Final = (
     "DELETE FROM vectors WHERE store_id IN (SELECT store_id FROM messages WHERE conversation_id = ?)"
@@ -229,7 +228,7 @@ class Vectors:
 
     def _page(self, where: Where, first: int, last: int, count: int) -> list[tuple[int, bytes]]:
         """Vectors of rows that count, the newest first."""
-        everything = where.sql == _FOUND  # its rows are looked at again as they become candidates
+        everything = where.sql == FOUND_SQL  # its rows are looked at again as they become candidates
         joined = "" if everything else f"JOIN messages AS m ON m.store_id = v.store_id AND {where.sql}"
         few = "" if where.few is None else "AND v.store_id IN (SELECT value FROM json_each(?))"
         sql = f"SELECT v.store_id, v.vector FROM vectors AS v {joined} WHERE v.store_id BETWEEN ? AND ? AND {_SOUND} {few} "
