@@ -33,6 +33,7 @@ from .compactor import ENOUGH, Compactor, Request, View
 from .plan import TINY_TOKENS
 
 _CROWDED = 1.5
+_LASTS = 0.75  # of the room: a prompt with whole summaries that is no larger lasts until they are condensed
 _EXTRACTED = 0.08  # of the threshold: what may become an extract because no summary of it is ready
 #: Stubs to try, largest results first: characters to keep, and the least tokens of a result that is worth one. The last are for
 #: a call of hundreds of tools at once.
@@ -219,7 +220,7 @@ class CompressPass:
 
         def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
             """(text of the context message, the prompt, its tokens) in the largest room that fits."""
-            for room, most in _rooms(view.budget.prefix, min(limit, view.budget.limit), limit):
+            for room, most in _rooms(view.budget.prefix, view.budget.limit, limit):
                 text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state, policy)
                 out = context_message.prompt(
                     session.nonce, text, first, [whole[n] for n in kept],
@@ -329,10 +330,11 @@ class CompressPass:
 def _rooms(prefix: int, wanted: int, limit: int) -> tuple[tuple[int, int], ...]:
     """Rooms for the summaries to try, with what the prompt may take then.
 
-    The first one is for summaries that will be condensed before the next compaction: to shorten them now and write them out again
-    then would break what a provider has cached twice.
+    The first one is for summaries that will be condensed before the next compaction: to shorten them now would break what a
+    provider has cached twice, and lose the oldest one from the prompt.
     """
-    return (int(prefix * _CROWDED), wanted), (prefix, limit), (prefix // 2, limit), (0, limit)
+    lasts = min(limit, max(wanted, int(limit * _LASTS)))
+    return (int(prefix * _CROWDED), lasts), (prefix, limit), (prefix // 2, limit), (0, limit)
 
 
 def state_tokens(threshold: int, roots: Sequence[Node]) -> int:

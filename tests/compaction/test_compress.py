@@ -874,7 +874,25 @@ def test_a_few_summaries_too_many_are_shown_whole(tmp_path: Path) -> None:
     assert [whole for need, whole, _ in seen if need < 1.4] == [True] * sum(need < 1.4 for need, *_ in seen)
     assert sum(1 < need < 1.4 for need, *_ in seen) >= 1
     assert not any(whole for need, whole, _ in seen if need > 1.6)
-    assert max(tokens for *_, tokens in seen) < 0.6 * threshold
+    assert max(tokens for *_, tokens in seen) < 0.75 * threshold
+
+
+def test_summaries_that_will_be_condensed_are_not_cut_for_a_few_tokens(tmp_path: Path) -> None:
+    """What stands beside them may need the room as well: the oldest would be one line, and the prefix another one, for that."""
+    world = World(tmp_path, Wordy(), fresh_tail_count=4, incremental_max_depth=0, low_water=0.3)
+    live, n, seen = chat(), 0, []
+    while len(seen) < 6:
+        live, n = live.turns(1, first=n, words=200), n + 1
+        if tokens_of(live) > 8000:
+            live = world.compact(live, threshold=8000)
+            assembly = world.take(live).assembly
+            assert assembly is not None
+            nodes = world.dag.nodes(assembly.roots)
+            need = context_message.prefix_tokens(nodes) / 1680  # the prefix's part of the low-water mark
+            seen.append((need, all(node.text in live[0]["content"] for node in nodes)))
+
+    assert [whole for need, whole in seen if need < 1.4] == [True] * sum(need < 1.4 for need, _ in seen)
+    assert sum(0.8 < need < 1.4 for need, _ in seen) >= 1
 
 
 # -- damage --------------------------------------------------------------------------------------------------------
