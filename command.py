@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from .config import Config
 from .errors import BadRequest, LcmError, NotFound, StoreError, way_out, worded
 from .exam import grading
 from .fleet import forget as purging
@@ -638,7 +639,6 @@ def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine |
         missing_hooks=facts.missing_hooks(),
         background={
             **runtime.preparer.state(),
-            **_next_fold(runtime, session, engine),
             **_fleet(runtime),
             **_vectors(runtime),
         },
@@ -647,7 +647,9 @@ def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine |
         compression_enabled=facts.compression_enabled(),
         misspelt_block=facts.misspelt_block(),
     )
-    return _off_line(runtime, session, common) if engine is None else _live(runtime, engine, common)
+    if engine is None:
+        return _off_line(runtime, session, common)
+    return _with_next_fold(_live(runtime, engine, common), runtime, session, engine.config)
 
 
 def _fleet(runtime: Runtime) -> dict[str, object]:
@@ -666,11 +668,13 @@ def _vectors(runtime: Runtime) -> dict[str, object]:
         return {}
 
 
-def _next_fold(runtime: Runtime, session: Session | None, engine: LiveEngine | None) -> dict[str, object]:
-    fold = (
-        runtime.preparer.fold(session.session_id, engine.threshold_tokens) if session and engine is not None else None
-    )
-    return {} if fold is None else {"next_fold": {"due": fold.due, "why": fold.why, "saves": round(fold.saves, 4)}}
+def _with_next_fold(state: EngineState, runtime: Runtime, session: Session | None, config: Config) -> EngineState:
+    """The state with when the next compaction of the session is due, and why then."""
+    if session is None or not (state.threshold_tokens and state.compression_enabled):
+        return state
+    fold = runtime.preparer.fold(session.session_id, state.threshold_tokens, config)
+    told = {"due": fold.due, "why": fold.why, "saves": round(fold.saves, 4)}
+    return replace(state, background={**state.background, "next_fold": told})
 
 
 def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineState:
@@ -706,7 +710,7 @@ def _off_line(runtime: Runtime, session: Session | None, common: EngineState) ->
     provider = provider if model == configured else ""
     share = facts.host_threshold(model, provider, facts.model_thresholds())
     config = runtime.config.of(model, session.platform if session is not None else "", share)
-    return replace(
+    state = replace(
         common,
         engine_name_in_use=facts.selected_engine(),
         threshold_tokens=config.threshold_tokens(size) if size else 0,
@@ -716,3 +720,4 @@ def _off_line(runtime: Runtime, session: Session | None, common: EngineState) ->
         model=model if size else "",
         provider=provider if size else "",
     )
+    return _with_next_fold(state, runtime, session, config)

@@ -563,11 +563,12 @@ class Config:
         ratio = self.critical_budget_pressure_ratio
         return ratio > 0 and used_tokens >= ratio * self.window(context_length)
 
-    def threshold_is_exact(self) -> bool:
-        """Does a compaction wait for the threshold, even where an earlier one is cheaper?"""
-        if self.provenance("fold_early") != "default":
-            return self.fold_early == "off"
-        return self.provenance("context_threshold") != "default"
+    def why_exact(self) -> str:
+        """Why a compaction waits for the threshold, even where an earlier one is cheaper; "" where it does not."""
+        if self.fold_early == "off":
+            return "LCM_FOLD_EARLY is off"
+        asked = self.provenance("fold_early") != "default" or self.provenance("context_threshold") == "default"
+        return "" if asked else "the threshold that was set"
 
     def threshold_tokens(self, context_length: int) -> int:
         """Prompt tokens that start a compaction; never above the window."""

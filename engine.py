@@ -239,8 +239,7 @@ class LCMEngine(ContextEngine):
 
     def _due(self, runtime: Runtime) -> int:
         """At how many tokens the next compaction is due: the threshold, or before where the planner says so."""
-        fold = runtime.preparer.fold(self.session_id, self.threshold_tokens)
-        return fold.due if fold is not None else self.threshold_tokens
+        return runtime.preparer.fold(self.session_id, self.threshold_tokens, self.config).due
 
     def _factor(self, runtime: Runtime) -> Factor:
         """Factor between the host's estimates of this agent's requests and its provider's counts."""

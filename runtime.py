@@ -25,7 +25,7 @@ from . import config as settings
 from .archive.costs import TokenCosts
 from .archive.ranges import ArchivedRanges, Archives
 from .compaction import plan
-from .compaction.background import Preparer
+from .compaction.background import FOLDS, Preparer
 from .compaction.compactor import Compactor
 from .compaction.compress import CompressPass
 from .compaction.pressure import Calibration
@@ -377,6 +377,7 @@ class Runtime:
         self.daily.load(self.health.kept_state(_DAILY))
         self.calibration.load(self.health.kept_state(_CALIBRATION))
         self.windows = self._all_windows()
+        self.preparer.know(self.health.kept_state(FOLDS))
 
     def _missed_tables(self, db: Database) -> list[str]:
         """Tables that the file has lost. What they do not concern goes on."""
@@ -844,7 +845,7 @@ class Runtime:
 
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
         self.filters.look_out()
-        self.health.keep({_WINDOWS: self._all_windows()})
+        self.health.keep({_WINDOWS: self._all_windows(), FOLDS: self.preparer.folds()})
         self.save_costs()
         self.upkeep.between_turns(stopped)
         self.schedule.between_turns()
@@ -863,7 +864,7 @@ class Runtime:
         """Keep breaker, spend, calibration and windows for the next process."""
         self.health.keep({
             _BREAKER: self.breaker.dump(), _SPEND: self.spend.dump(),
-            _CALIBRATION: self.calibration.dump(), _WINDOWS: self._all_windows(),
+            _CALIBRATION: self.calibration.dump(), _WINDOWS: self._all_windows(), FOLDS: self.preparer.folds(),
         })  # fmt: skip
         self.save_costs()
         self.health.save()

@@ -42,7 +42,10 @@ _AHEAD_SHARES = 0.6, 0.8  # of the way, at the earliest and at the latest: one r
 _AHEAD_PART = 0.6
 _CLOSE_SHARE, _CLOSE_PART = 0.95, 0.03
 _LEAST_TOKENS = 3000  # what a call costs besides would be half of it
-_MOST_FOLDS = 1000
+_MOST_FOLDS, _MOST_KEPT = 1000, 50
+#: Name of the state that keeps plans between processes.
+FOLDS = "folds"
+_UNPLANNED = plan.Fold(0, 0.0, "the threshold; after the next turn an earlier one may be planned")
 _MOST_JOBS = 32  # chats that wait: each keeps its whole list in memory
 
 
@@ -86,11 +89,12 @@ class Preparer:
         self._stopped = False
         self._waits = Backoff[tuple[int, str, int]](time.monotonic)
         self._folds: dict[str, tuple[plan.Fold, int]] = {}
+        self._kept: Mapping[str, Any] = {}
 
     # -- from the turn ----------------------------------------------------------------------------------
     def after_turn(self, session: Session, request: Request, *, look: Look | None = None) -> None:
         """Note that a session has a new state. Returns at once. ``look``: what else the worker should look at first."""
-        if not self._config.background_compaction or session.mode != "full":
+        if session.mode != "full":
             return
         key = session.session_id
         waiting = request.transcript.assembly is not None and any(
@@ -107,13 +111,29 @@ class Preparer:
                 threading.Thread(target=self._run, name="lcm-prepare", daemon=True).start()
             self._wake.notify()
 
-    def fold(self, session_id: str, threshold: int) -> plan.Fold | None:
+    def fold(self, session_id: str, threshold: int, config: Config) -> plan.Fold:
         """The next fold of a session as it was planned after its last turn, in the measure of this threshold."""
-        planned = self._folds.get(session_id)
-        if planned is None:
-            return None
-        fold, at = planned
-        return replace(fold, due=min(threshold, threshold * fold.due // max(1, at)))
+        fold, at = self._folds.get(session_id) or self._kept_fold(session_id) or (_UNPLANNED, 0)
+        if why := config.why_exact():  # now: the plan may be of another model
+            return plan.Fold(threshold, fold.saves, why)
+        return replace(fold, due=min(threshold, threshold * fold.due // at) if at else threshold)
+
+    def _kept_fold(self, session_id: str) -> tuple[plan.Fold, int] | None:
+        """The plan that an earlier process kept."""
+        match self._kept.get(session_id):
+            case [int(due), int() | float() as saves, str(why), int(at)] if 0 < due <= at:
+                return plan.Fold(due, float(saves), why), at
+        return None
+
+    def know(self, kept: Mapping[str, Any]) -> None:
+        """Take over plans as ``folds`` told them."""
+        self._kept = kept
+
+    def folds(self) -> dict[str, object]:
+        """The newest plans, those that other processes kept included, for a process after this one."""
+        mine = {key: [fold.due, fold.saves, fold.why, at] for key, (fold, at) in list(self._folds.items())}
+        others = {key: kept for key, kept in self._health.kept_state(FOLDS).items() if key not in mine}
+        return dict(list({**others, **mine}.items())[-_MOST_KEPT:])
 
     def give_up(self, conversation_id: int) -> None:
         """A pass begins: nothing more is written for the list before it. What a model is writing already is kept."""
@@ -217,6 +237,10 @@ class Preparer:
         if session.session_id not in self._folds:  # until then it would be folded at its threshold only
             self._planned(session, compactor.view(session, request), request)
         if request.cancelled():
+            return False
+        if not self._config.background_compaction:  # when the next fold is due is planned all the same
+            self._planned(session, compactor.view(session, request), request)
+            self._seen[session.session_id] = request.transcript.last_seq
             return False
         if job.look is not None:
             job.look(session, request.messages, request.transcript)
@@ -337,7 +361,7 @@ class Preparer:
             request.window or request.threshold,
             max(0, used - view.before_tokens) + prefix_tokens(roots) + compactor.leaf_tokens(backlog) + tail,
             _growth(view),
-            config.threshold_is_exact(),
+            config.why_exact(),
         )
         requests = asked + sum(root.message_count for root in roots) // 2
         fold = plan.next_fold(request.prices(), prompt, ready, max(plan.LEAST_REQUESTS, requests))

@@ -322,14 +322,14 @@ def priced(
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt's sizes in tokens. ``kept``: what a fold leaves; ``growth``: what one request adds; ``exact``: no early fold."""
+    """A prompt's sizes in tokens. ``kept``: what a fold leaves; ``growth``: what a request adds; ``exact``: why none is early."""
 
     tokens: int
     threshold: int
     window: int
     kept: int
     growth: float
-    exact: bool
+    exact: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +346,7 @@ def next_fold(prices: Prices, prompt: Prompt, ready: int, expected: float) -> Fo
     latest = min(prompt.threshold, prompt.window)
     late = saving(prices, prompt, latest, ready, expected)
     if prompt.exact:
-        return Fold(latest, late, "the threshold that was set")
+        return Fold(latest, late, prompt.exact)
     if prices.free:
         return Fold(latest, 0.0, "requests cost nothing, so at the threshold")
     least = max(_span(prices, prompt), _break_even(prices, prompt, ready, expected))

@@ -112,7 +112,7 @@ class _Prompt:
         tail = min(self.raw, int(self.config.tail_share * self.tokens))
         kept = self.beside + self.prefix + int(plan.WRITTEN_SHARE * self.raw) + _FRAME_TOKENS + tail
         prompt = plan.Prompt(
-            self.tokens, threshold, self.window, kept, growth, self.config.threshold_is_exact()
+            self.tokens, threshold, self.window, kept, growth, self.config.why_exact()
         )  # fmt: skip
         return plan.next_fold(self.prices, prompt, 0, max(plan.LEAST_REQUESTS, self.asked)).due
 

@@ -135,8 +135,9 @@ def _narrowed(deps: Access, out: dict[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in out["config"].items() if name not in _OPERATORS}
     filters = {name: out["session_filters"][name] for name in ("ignored", "stateless")}
     nothing: dict[str, Any] = {
-        name: {} for name in ("background", "summary_routes", "summary_spend", "counters", "disk", "token_calibration")
+        name: {} for name in ("summary_routes", "summary_spend", "counters", "disk", "token_calibration")
     }
+    nothing["background"] = {name: value for name, value in out["background"].items() if name == "next_fold"}
     return {
         **out,
         **nothing,

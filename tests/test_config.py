@@ -410,23 +410,24 @@ def test_the_hosts_own_threshold_of_a_model_is_respected() -> None:
     assert load({}).of("m", "cli", 0.6).context_threshold == 0.6
     assert load({"LCM_CONTEXT_THRESHOLD": "0.5"}).of("m", "cli", 0.6).context_threshold == 0.5
     assert load({}, RULES).of("m", "telegram", 0.6).context_threshold == 0.5
-    assert load({}).of("m", "cli", 0.6).threshold_is_exact()
+    assert load({}).of("m", "cli", 0.6).why_exact() == "the threshold that was set"
 
 
 @pytest.mark.parametrize(
-    ("settings", "exact"),
+    ("settings", "why"),
     [
-        ({}, False),
-        ({"LCM_CONTEXT_THRESHOLD": "0.5"}, True),
-        ({"LCM_CONTEXT_THRESHOLD": "0.5", "LCM_FOLD_EARLY": "auto"}, False),
-        ({"LCM_FOLD_EARLY": "off"}, True),
+        ({}, ""),
+        ({"LCM_CONTEXT_THRESHOLD": "0.5"}, "the threshold that was set"),
+        ({"LCM_CONTEXT_THRESHOLD": "0.5", "LCM_FOLD_EARLY": "auto"}, ""),
+        ({"LCM_CONTEXT_THRESHOLD": "0.5", "LCM_FOLD_EARLY": "off"}, "LCM_FOLD_EARLY is off"),
+        ({"LCM_FOLD_EARLY": "off"}, "LCM_FOLD_EARLY is off"),
     ],
 )
 def test_a_threshold_that_was_set_is_exact_unless_early_compactions_were_set_too(
-    settings: dict[str, str], exact: bool
+    settings: dict[str, str], why: str
 ) -> None:
     """Then it is the latest point."""
-    assert load(settings).threshold_is_exact() is exact
+    assert load(settings).why_exact() == why
 
 
 def test_a_wrong_rule_is_told_and_loses_nothing_else() -> None:

@@ -595,6 +595,40 @@ def test_a_platform_has_its_own_threshold_and_summaries(hermes_home: Path, monke
     assert state.threshold_source == 'lcm.overrides "@telegram"'
 
 
+@pytest.mark.parametrize(
+    ("block", "due", "why"),
+    [
+        ({}, 150_000, "the threshold; after the next turn an earlier one may be planned"),
+        ({"fold_early": "off"}, 150_000, "LCM_FOLD_EARLY is off"),
+        ({"context_threshold": 0.5}, 100_000, "the threshold that was set"),
+        ({"overrides": {"m@cli": {"context_threshold": 0.4}}}, 80_000, "the threshold that was set"),
+    ],
+)
+def test_status_says_when_the_next_compaction_is_due_from_the_first_turn_on(
+    block: dict[str, Any], due: int, why: str, hermes_home: Path, monkeypatch: Any
+) -> None:
+    """And the engine asks for it there, not a token earlier."""
+    monkeypatch.setattr(runtime_module.host, "config_block", lambda: block)
+    host = Host(hermes_home)
+    host.engine.update_model("m", 200_000)
+    host.says(chat().turns(2))
+    told = status(host)
+    asked = [host.engine.should_compress(used) for used in (due - 1, due)]
+    host.runtime.preparer.stop()
+    host.runtime.db.close()
+
+    assert f"next compaction at {due:,} tokens: {why}" in " ".join(told.split())
+    assert asked == [False, True]
+
+
+def status(host: Host) -> str:
+    """What the user of the session is told."""
+    from hermes_lcm import command
+
+    session = host.runtime.find_session(host.engine.session_id)
+    return command.run("status", command.operator_access(host.runtime, session, host.engine))
+
+
 def test_what_another_process_said_since_the_list_was_loaded_is_not_taken_back(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -251,12 +251,64 @@ def test_a_new_chat_is_planned_before_the_worker_gives_way(tmp_path: Path) -> No
     """A host that never pauses would else have it wait for its threshold."""
     world = small(tmp_path)
     messages, planned = long_chat(), []
-    world.preparer.after_turn(
-        world.session(), world.request(messages), look=lambda *_: planned.append(world.preparer.fold("s", 100_000))
-    )
+    request = world.request(messages, threshold=100_000, window=130_000)
+    world.preparer.after_turn(world.session(), request, look=lambda *_: planned.append(due_early(world)))
 
     assert until(lambda: bool(planned))
-    assert planned[0] is not None
+    assert planned[0]
+
+
+def planned_ahead(world: World) -> None:
+    """A turn of a long chat has ended, far below its threshold."""
+    world.preparer.after_turn(world.session(), world.request(long_chat(), threshold=100_000, window=130_000))
+    assert world.preparer.idle(WAIT_S)
+
+
+def due_early(world: World, **settings: Any) -> bool:
+    """Is the next compaction of the long chat due before its threshold of 100,000 tokens?"""
+    return world.preparer.fold("s", 100_000, replace(world.config, **settings)).due < 100_000
+
+
+def test_where_nothing_is_written_ahead_the_next_compaction_is_planned_all_the_same(tmp_path: Path) -> None:
+    """Who wants no model behind the turns pays no more for requests."""
+    world = small(tmp_path)
+    silent = World(tmp_path / "silent", background_compaction=False)
+    for each in (world, silent):
+        planned_ahead(each)
+
+    assert due_early(world)
+    assert due_early(silent)
+    assert silent.model.tasks == []
+
+
+def test_a_restarted_process_knows_when_the_next_compaction_is_due(tmp_path: Path) -> None:
+    """What status said before is what it does."""
+    world = small(tmp_path)
+    planned_ahead(world)
+    world.runtime.save_states()
+    told = world.preparer.fold("s", 100_000, world.config)
+    world = world.restart()
+    world.take(long_chat())
+
+    assert told.due < 100_000
+    assert world.preparer.fold("s", 100_000, world.config) == told
+
+
+def test_a_plan_that_cannot_be_read_counts_for_nothing(tmp_path: Path) -> None:
+    """The threshold stands until the next turn has ended."""
+    world = small(tmp_path)
+    world.preparer.know({"s": [5, "much"], "t": "soon"})
+
+    assert {world.preparer.fold(name, 100_000, world.config).due for name in ("s", "t", "u")} == {100_000}
+
+
+def test_a_threshold_that_was_set_for_another_model_is_exact_at_once(tmp_path: Path) -> None:
+    """A model was chosen after the plan was made; the plan still is of the one before."""
+    world = small(tmp_path)
+    planned_ahead(world)
+
+    assert due_early(world)
+    assert not due_early(world, fold_early="off")
 
 
 def test_what_was_prepared_and_did_not_fit_is_counted(tmp_path: Path) -> None:

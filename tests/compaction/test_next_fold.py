@@ -24,7 +24,7 @@ prices = st.builds(
 windows = st.integers(4_000, 2_000_000)
 prompts = st.builds(
     lambda window, share, kept, growth, exact: Prompt(window // 2, int(window * share), window, kept, growth, exact),
-    windows, st.floats(0.01, 1.0), st.integers(0, 200_000), st.floats(0.0, 50_000.0), st.booleans(),
+    windows, st.floats(0.01, 1.0), st.integers(0, 200_000), st.floats(0.0, 50_000.0), st.sampled_from(("", "it was set")),
 )  # fmt: skip
 ready = st.integers(0, 300_000)
 requests = st.floats(0.0, 10_000.0)
@@ -47,7 +47,7 @@ def test_no_early_fold_is_a_loss_by_its_own_estimate(cost: Prices, prompt: Promp
 @given(prices, prompts, ready, requests)
 def test_a_threshold_that_was_set_is_exact(cost: Prices, prompt: Prompt, done: int, expected: float) -> None:
     """Whatever would be cheaper."""
-    assert next_fold(cost, replace(prompt, exact=True), done, expected).due == prompt.threshold
+    assert next_fold(cost, replace(prompt, exact="it was set"), done, expected).due == prompt.threshold
 
 
 @given(prices, prompts, ready, requests, amounts)
