@@ -687,6 +687,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         counted_tokens=engine.counted_tokens,
         model=engine.model,
         provider=engine.provider,
+        local=facts.is_local(engine.base_url),
         session_id=engine.session_id,
         mode=runtime.mode(engine.session_id) if engine.session_id else "full",
         compactions=engine.compactions,
@@ -719,5 +720,6 @@ def _off_line(runtime: Runtime, session: Session | None, common: EngineState) ->
         context_source=source if size else "",
         model=model if size else "",
         provider=provider if size else "",
+        local=facts.is_local(facts.configured_url()),
     )
     return _with_next_fold(state, runtime, session, config)

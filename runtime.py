@@ -102,6 +102,7 @@ _CARRIED_TOKENS = 1500  # that a first request may show of the conversation befo
 _TRIES = 4  # another file, a stand-in, memory
 _FILE = "database file"
 _FORK_WAIT_S = 2.0
+_NO_MONEY: Price = (0.0, 0.0, 0.0)
 _MOMENT_S = 0.1  # what the host does between two calls, with a long list
 _MOST_S = 0.5
 _LOOK_S = 0.005
@@ -813,8 +814,10 @@ class Runtime:
         summary_model: str = "",
     ) -> plan.Prices:
         """Prices of tokens of a model and of its summariser. The host is asked once for each, and may ask the network."""
-        named, *route = host.summariser(summary_model)
-        other = (0.0, None, 0.0) if named == EXTRACTIVE else self._price(named, *route)
+        named, name, url = host.summariser(summary_model)
+        other = None if named == EXTRACTIVE else self._price(named, name, url)
+        if other is None and (named == EXTRACTIVE or host.is_local(url)):
+            other = _NO_MONEY
         return plan.priced(
             self._price(model, provider, base_url, api_key), other, local=host.is_local(base_url), cached_share=cached[0],
             requests=cached[1],
@@ -828,7 +831,9 @@ class Runtime:
     def priced(self, model: str, provider: str) -> tuple[Price, Price]:
         """Prices of a model and of its summariser, if the host was asked for them already."""
         main = self._priced.get((model, provider))
-        return main, self._priced.get(host.summariser(self.config.summary_model)[:2]) or main
+        *route, url = host.summariser(self.config.summary_model)
+        found = self._priced.get((route[0], route[1]))
+        return main, found or (_NO_MONEY if host.is_local(url) else main)
 
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
@@ -922,6 +927,7 @@ class LiveEngine(Protocol):
     answered: int
     model: str
     provider: str
+    base_url: str
     api_mode: str
     context_length: int
     threshold_tokens: int

@@ -263,6 +263,12 @@ def configured_model() -> tuple[str, str, int]:
     return str(model.get("default") or model.get("model") or ""), str(model.get("provider") or ""), known
 
 
+def configured_url() -> str:
+    """Address of the model that the host's configuration names; "" where it does not say."""
+    model = _configuration().get("model")
+    return str(model.get("base_url") or "") if isinstance(model, Mapping) else ""
+
+
 #: Hooks that the plugin registers.
 HOOKS: Final = (
     *("pre_llm_call", "pre_api_request", "post_llm_call", "on_session_finalize", "subagent_start"),

@@ -30,6 +30,10 @@ FORMULA: Final = (
     "Then it falls to Hermes' tail and one summary. That summariser reads what leaves. The provider's cache misses "
     "as often as it did here. A conversation that neither would have compacted costs the same."
 )
+#: Where nobody is paid: a model on this machine.
+FREE: Final = (0.0, 0.0, 0.0)
+#: Dollars as a host knows them: read, read from the cache, written.
+Known = tuple[float, float | None, float] | None
 _SHOWN_FOLDS: Final = 10  # the newest ones
 #: What a day had until a compaction, under these names.
 _SO_FAR: Final = {"requests": "at", "summary_in": "read", "summary_out": "wrote"}
@@ -110,8 +114,22 @@ class Prices(NamedTuple):
     summariser: tuple[float, float, float] = STATED
     source: str = "stated"
 
+    @classmethod
+    def known(cls, main: Known, summariser: Known, *, local: bool) -> Prices:
+        """Prices as a host knows them. ``local``: the model runs on this machine or its network."""
+        if main is None and local:
+            return cls(FREE, FREE if summariser is None else full(summariser), "local")
+        return cls(full(main), full(summariser or main), "stated" if main is None else "the host's")
 
-def full(known: tuple[float, float | None, float] | None) -> tuple[float, float, float]:
+    @property
+    def why_free(self) -> str:
+        """Why requests cost no money; "" where they do."""
+        if self.source == "local":
+            return "a local model costs time"
+        return "" if any(self.main) else "Hermes' price for it is 0"
+
+
+def full(known: Known) -> tuple[float, float, float]:
     """A host's prices; where it tells none for cached tokens, a tenth; the stated ones where it knows nothing."""
     if known is None:
         return STATED
@@ -147,7 +165,9 @@ def report(
         "days": rows,
         "total": {**total, "money": round(total["money"], 4), "summary_money": round(total["summary_money"], 4)},
         "prices": prices._asdict(),
-        "host_compressor_estimate": round(_of_host(rows, talks, prices, window), 4) if window else None,
+        "host_compressor_estimate": round(_of_host(rows, talks, prices, window), 4)
+        if window and any(prices.main)
+        else None,
         "host_compressor_formula": FORMULA,
     }
 
@@ -300,17 +320,23 @@ def _summaries(sums: Mapping[str, Any]) -> str:
     )
 
 
-def line(total: Mapping[str, Any], source: str) -> str:
+def line(total: Mapping[str, Any], prices: Prices) -> str:
     """The sums of a day for status."""
-    said = f"${total['money']:.3f} for {counted(total['requests'], 'request')}"
+    said = f"{_money(total['money'], prices)} for {counted(total['requests'], 'request')}"
     if total["summaries"]:
-        said += f", ${total['summary_money']:.3f} of it for {_summaries(total)}"
-    return f"{said} ({'assumed prices' if source == 'stated' else f'{source} prices'})"
+        said += f", {_money(total['summary_money'], prices)} of it for {_summaries(total)}"
+    if prices.why_free:
+        return f"{said} ({prices.why_free})"
+    return f"{said} ({'assumed prices' if prices.source == 'stated' else f'{prices.source} prices'})"
+
+
+def _money(amount: float, prices: Prices) -> str:
+    return "no money" if prices.why_free and not amount else f"${amount:.3f}"
 
 
 def text(data: Mapping[str, Any]) -> str:
     """The report for people."""
-    total = data["total"]
+    total, prices = data["total"], Prices(**data["prices"])
     if not total["requests"] and not total["summaries"]:
         return (
             f"Nothing is counted since {data['since']}." if data["since"]
@@ -321,18 +347,24 @@ def text(data: Mapping[str, Any]) -> str:
         f"{counted(row['compactions'], 'compaction')}, "
         f"{row['cached']:,} tokens from the cache, {row['uncached']:,} not from it, {row['written']:,} written; "
         + (f"{_summaries(row)}; " if row["summaries"] else "")
-        + f"${row['money']:.3f}"
-        + (f" (${row['summary_money']:.3f} of it for summaries)" if row["summaries"] else "")
+        + _money(row["money"], prices)
+        + (f" (${row['summary_money']:.3f} of it for summaries)" if row["summary_money"] else "")
         for row in data["days"]
     ]
     folds = sorted((fold for row in data["days"] for fold in row["folds"]), key=lambda fold: int(fold["assembly"]))
     lines += [
-        f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, cost ${fold['cost']:.4f} "
-        f"(${fold['summary_money']:.4f} of it for summaries), "
-        f"earned ${fold['earned']:.4f} in {counted(fold['requests_since'], 'request')}"
+        f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, "
+        + (
+            f"in {counted(fold['requests_since'], 'request')} since"
+            if prices.why_free
+            else f"cost ${fold['cost']:.4f} (${fold['summary_money']:.4f} of it for summaries), "
+            f"earned ${fold['earned']:.4f} in {counted(fold['requests_since'], 'request')}"
+        )
         for fold in folds[-_SHOWN_FOLDS:]
     ]
-    lines.append(f"all: ${total['money']:.3f} at {_source(data['prices'])}")
+    lines.append(
+        f"all: {_money(total['money'], prices)}{f': {prices.why_free}' if prices.why_free else f' at {_source(prices)}'}"
+    )
     if data["host_compressor_estimate"] is not None:
         estimate = data["host_compressor_estimate"]
         less = estimate - total["money"]
@@ -342,8 +374,8 @@ def text(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _source(prices: Mapping[str, Any]) -> str:
-    if prices["source"] != "stated":
-        return f"{prices['source']} prices"
-    read, cached, written = prices["main"]
+def _source(prices: Prices) -> str:
+    if prices.source != "stated":
+        return f"{prices.source} prices"
+    read, cached, written = prices.main
     return f"assumed prices (per million tokens ${read:g} read, ${cached:g} cached, ${written:g} written; Hermes knows none)"

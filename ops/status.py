@@ -292,10 +292,10 @@ def _lifecycle(deps: Access) -> dict[str, Any]:
 def _spent(deps: Access) -> dict[str, Any]:
     """Money of today: of this session, or of all."""
     main, summariser = deps.engine.prices
-    prices = costs.Prices(costs.full(main), costs.full(summariser), "the host's" if main else "stated")
+    prices = costs.Prices.known(main, summariser, local=deps.engine.local)
     own = deps.session.session_id if deps.session is not None else "-"
     total = costs.report(deps.db, prices, since="0", session_id="" if deps.reads_all else own)["total"]
-    return {"cost_today": {**total, "line": costs.line(total, prices.source)}}
+    return {"cost_today": {**total, "line": costs.line(total, prices)}}
 
 
 def _mapped(deps: Access) -> dict[str, Any]:

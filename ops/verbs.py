@@ -51,12 +51,16 @@ def cost(deps: Access, words: Words) -> Answer:
 
 
 def _prices(deps: Access) -> costs.Prices:
-    """Prices of the configured model and of its summariser, the stated ones where the host knows none."""
+    """Prices of the model that runs here, else of the configured one, and of its summariser."""
     model, provider, _ = facts.configured_model()
+    if deps.engine.live:
+        model, provider = deps.engine.model, deps.engine.provider
     main = facts.token_prices(model, provider) if model else None
-    named, *route = facts.summariser(deps.config.summary_model)
-    summariser = facts.token_prices(named, *route) if named else main
-    return costs.Prices(costs.full(main), costs.full(summariser or main), "the host's" if main else "stated")
+    named, name, url = facts.summariser(deps.config.summary_model)
+    summariser = facts.token_prices(named, name, url) if named else main
+    if summariser is None and facts.is_local(url):
+        summariser = costs.FREE
+    return costs.Prices.known(main, summariser, local=deps.engine.local)
 
 
 def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:

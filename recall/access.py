@@ -54,6 +54,7 @@ class EngineState:
     counted_tokens: int = 0  # the same where the provider counted it, and no compaction came since
     model: str = ""
     provider: str = ""
+    local: bool = False  # the model's address is this machine, or its network
     session_id: str = ""  # that it works for
     mode: str = "full"  # by the patterns of now: full, stateless or ignored
     compactions: int = 0

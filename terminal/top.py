@@ -94,6 +94,8 @@ def _money(said: Mapping[str, Any]) -> list[tuple[str, str]]:
     if "total" not in money:
         return []
     saved = money["saved"]
+    if not any(money["prices"]["main"]) and not money["total"]["money"]:
+        return [("money", "none: what runs here, or is paid for as a whole, costs nothing by the token")]
     spent = f"${money['total']['money']:.2f} in all, ${money['session'].get('money', 0):.2f} here"
     if saved is None:
         return [("money", spent)]

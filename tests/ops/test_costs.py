@@ -278,3 +278,52 @@ def test_where_no_summary_was_asked_for_none_is_counted(world: World) -> None:
 
     assert "$0.003 for 1 request (assumed prices)" in command.run("status", access)
     assert "summar" not in command.run("cost", access).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    ("price", "url", "said"),
+    [
+        (None, "http://127.0.0.1:1234/v1", "a local model costs time"),
+        ((0.0, 0.0, 0.0), "https://chatgpt.com/backend-api/codex", "Hermes' price for it is 0"),
+    ],
+)
+def test_what_nobody_is_paid_for_is_shown_as_no_money(
+    price: costs.Known, url: str, said: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model on this machine, and a subscription: neither in the report nor in status stands a dollar."""
+    monkeypatch.setattr(facts, "_configuration", lambda: {"model": {"default": "m", "base_url": url}})
+    monkeypatch.setattr(facts, "token_prices", lambda *_: price)
+    ledger = Costs(world.db)
+    ledger.note("s", requests=2, prompt=50_000, summaries=1, summary_in=9_000)
+    ledger.folded("s", 1, 40_000, 9_000)
+    ledger.save()
+    access = command.operator_access(world.runtime, world.session("s"), None)
+    prices = verbs._prices(access)
+
+    assert "$" not in command.run("cost", access)
+    assert f"all: no money: {said}" in command.run("cost", access)
+    assert costs.line(report(world.db, prices)["total"], prices).endswith(f"({said})")
+
+
+def test_a_local_model_s_cloud_summariser_is_paid_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a local summariser costs nothing beside a model in the cloud."""
+    ledger = Costs(world.db)
+    ledger.note("s", requests=1, prompt=1_000_000, summaries=1, summary_in=1_000_000)
+    ledger.save()
+    dear, free = (3.0, 0.3, 15.0), (0.0, None, 0.0)
+
+    found = [
+        report(world.db, Prices.known(main, other, local=main is None))["total"]
+        for main, other in ((None, dear), (dear, free))
+    ]
+    assert [(each["money"], each["summary_money"]) for each in found] == [(3.0, 3.0), (3.0, 0.0)]
+
+
+def test_a_price_is_that_of_the_model_that_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one than config.yaml names, after a switch in the chat."""
+    monkeypatch.setattr(facts, "_configuration", lambda: {"model": {"default": "cheap"}})
+    monkeypatch.setattr(facts, "token_prices", lambda model, *_: PRICES[model])
+    access = command.operator_access(world.runtime, world.session("s"), None)
+    live = replace(access, engine=replace(access.engine, model="dear", context_length=100_000))
+
+    assert (verbs._prices(access).main, verbs._prices(live).main) == (PRICES["cheap"], PRICES["dear"])
