@@ -27,7 +27,7 @@ RESULTS = HERE / "results"
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 TUNING = HERE.parent / "docs" / "tuning.md"
 PLOTS = HERE.parent / "docs" / "plots"
-NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots", "conformance"}
+NO_BENCHMARKS = {"run", "kit", "driving", "material", "plots", "conformance", "hosted"}
 TITLES = {
     "ingest": "Keeping messages", "compress": "Compaction", "turns": "Compaction while turns keep coming",
     "prefix": "What a compaction leaves of the prompt", "summaries": "Summaries", "recall": "Recall",

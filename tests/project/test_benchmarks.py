@@ -10,7 +10,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 #: No benchmarks, or such that need what is not here: another engine, a person who reads.
-LEFT_OUT = {"run", "kit", "driving", "material", "plots", "conformance", "pairs", "ledger"}
+LEFT_OUT = {"run", "kit", "driving", "material", "plots", "conformance", "pairs", "ledger", "hosted"}
 NAMES = sorted(each.stem for each in BENCHMARKS.glob("*.py") if each.stem not in LEFT_OUT)
 
 
