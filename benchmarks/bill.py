@@ -15,7 +15,10 @@ cost less at that threshold.
 Shown at the end: of the user's messages those of which at least 80 % of the longer words stand in the last request, and of the
 error lines of tool results those that stand in it. The last request may come just behind a compaction or long after it, so the
 mean over every sixth request of the last two thirds stands beside it. Thrown away: of the summaries that were written those that
-no prompt has shown, nor a summary in one, and whose messages the last prompt covers otherwise; waiting: those for the next one.
+no prompt has shown, nor a summary in one, and whose messages the last prompt covers otherwise, but for an extract that it is to
+replace; waiting: those for the next one.
+
+Read per folded: tokens that summarisers read, condensing included, for each token of conversation that stands below a summary.
 """
 
 from __future__ import annotations
@@ -122,7 +125,7 @@ def drive(turns: Sequence[Sequence[Chat]], window: int, where: Path, settings: d
             agent.runtime.preparer.idle(30)
             if n > len(turns) // 3 and n % 6 == 0:
                 asks_on_the_way.append(known(turns[: n + 1], meter.shown)[0])
-        folded = sum(each.get("before_tokens", 0) - each.get("after_tokens", 0) for each in agent.compactions)
+        folded = below(agent)
         many = len(agent.compactions)
         unused = fate(agent)
         agent.close()
@@ -133,6 +136,14 @@ def drive(turns: Sequence[Sequence[Chat]], window: int, where: Path, settings: d
         least(meter.sizes, written(turns)), round(asks, 3), round(statistics.fmean(asks_on_the_way or [asks]), 3),
         round(errors, 3), *unused,
     ]  # fmt: skip
+
+
+def below(agent: Agent) -> int:
+    """Tokens of the messages below the last prompt's summaries."""
+    dag = agent.runtime.dag
+    prompts = dag.assemblies(agent.runtime.session(agent.session_id).conversation_id)
+    nodes = dag.nodes(dag.nodes_below(prompts[-1].roots)) if prompts else []
+    return sum(node.source_tokens for node in nodes if node.depth == 0)
 
 
 def fate(agent: Agent) -> tuple[float, int]:
@@ -147,7 +158,8 @@ def fate(agent: Agent) -> tuple[float, int]:
     shown = {node_id for prompt in prompts for node_id in dag.nodes_below(prompt.roots)}
     covered = set(dag.messages_below(prompts[-1].roots)) if prompts else set()
     unused = [node for node in made if node.node_id not in shown]
-    gone = [node for node in unused if node.first_store_id in covered]
+    shows = set(prompts[-1].roots) if prompts else set()
+    gone = [node for node in unused if node.first_store_id in covered and node.replaces not in shows]
     return round(len(gone) / max(1, len(made)), 3), len(unused) - len(gone)
 
 
