@@ -154,9 +154,8 @@ def _words(source: Source) -> Iterator[_Line]:
                 weight = _weight(text, directive)
                 yield from (_Line(part, weight) for part in _parts(text))
         elif reading.line.role == "summary":
-            for text in _section(reading.line.text, WORDS):
-                if not salience.is_acknowledgement(text):
-                    yield _Line(text, _weight(text, salience.is_directive(text)))
+            said = _section(reading.line.text, WORDS)
+            yield from (_Line(text, 1.0) for text in said if not salience.is_acknowledgement(text))
 
 
 def _weight(text: str, directive: bool) -> float:
