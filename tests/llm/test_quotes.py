@@ -102,6 +102,13 @@ def test_records_hand_their_quotations_on():
     ]  # fmt: skip
 
 
+def test_thanks_that_an_older_record_quotes_are_not_handed_on():
+    """They say nothing, and take the room of what does."""
+    record = f"It ran.\n{WORDS}:\n- Never touch the backups.\n- Thank you so much for your help!"
+
+    assert quoted(("summary", record)).splitlines() == [f"{WORDS}:", "- Never touch the backups."]
+
+
 def test_a_model_that_condenses_reads_no_quotations():
     """They go into the new record as they are; what else the records say is read whole."""
     record = "\n".join(
