@@ -49,7 +49,7 @@ _MOST_QUESTIONS, _SPEECH = 3, 4  # questions that are answered apart; sentences 
 
 _WORD = re.compile(r"[^\W_]+")
 _ALL_OF = re.compile(r'"[\x21\x23-\x7e ]+"(?: AND "[\x21\x23-\x7e ]+")*')
-_ITEM = re.compile(r'"([^"]*)"|“([^”]*)”|([()])|([^\s"“”()]+)')
+_ITEM = re.compile(r'"([^"]*)"|“([^“”]*)”|([()])|([^\s"“”()]+)')
 _EDGES = " \t\r\n.,;:!?؟،؛¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
 _ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
 

@@ -75,7 +75,9 @@ _PATTERN = lazy(
     r".*\\[a-zA-Z.]|[$^]/|/[$^]|[sy]/(?:[^/.]*$|[^/]*/[^/]*/[gimp]*$)|.*/\.(?:test|exec|match|matchAll|replace|split)$"
 )
 #: A control sequence of a terminal, or a character that is written by its number, or a line end before more.
-_ESCAPE = lazy(r"(?:\\+(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|033)|\x1b)(?:\[[\d;]*[A-Za-z])?|\\+[nrt](?![a-z])")
+_ESCAPE = lazy(
+    r"(?:(?<!\\)\\++(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|033)|\x1b)(?:\[[\d;]*[A-Za-z])?|(?<!\\)\\++[nrt](?![a-z])"
+)
 _CLOSING_TAG = lazy(r"</[\w:-]+>?")
 _DAY = lazy(r"(?:[0-2]?\d|3[01])[/.](?:[0-2]?\d|3[01])[/.](?:19|20)\d\d")
 _CLOCK = lazy(r"\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?[Zz]?")

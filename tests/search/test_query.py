@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from worlds.linear import LIMIT, excess
 
 from hermes_lcm.search import documents, pattern, ranking
 from hermes_lcm.search import query as words
@@ -77,6 +78,11 @@ def test_a_huge_message_never_has_too_many_chunks(sign):
     pieces = documents.chunks(sign * (6_000_000 // len(sign)))
 
     assert documents.MAX_CHUNKS / 3 < len(pieces) <= documents.MAX_CHUNKS
+
+
+def test_a_query_is_read_in_linear_time():
+    """Of quotations that nothing closes too."""
+    assert excess(words.parse, "“" * 4000, "“" * 32_000) <= LIMIT
 
 
 def test_chunks_end_at_sentences():

@@ -152,6 +152,7 @@ HOSTILE = {
     "assignments": "a=b,", "blanks": " ", "line ends": "\n", "calls": "[calls a\n", "fences": "```\n", "dots": "1.",
     "months": "May ", "days": "12 of ", "sentence ends": ". ", "errors": "AError", "cjk": "「", "capitals": "E", "tildes": "~/",
     "colons": "a:b:", "todos": "TODO ", "list marks": "- ", "tabs": "\t\n",
+    "backslashes": "\\",
 }  # fmt: skip
 
 

@@ -72,7 +72,8 @@ def test_a_long_sentence_is_read_for_rules_in_linear_time(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["<tom> " * 2000, "Tom: x\n" * 1500, "10:32 " * 2000, "Tom " * 2500, "Tom 10:32\n" * 1200]
+    "text",
+    ["<tom> " * 2000, "Tom: x\n" * 1500, "10:32 " * 2000, "Tom " * 2500, "Tom 10:32\n" * 1200, "Tom" + "\t" * 4000],
 )
 def test_logs_are_looked_for_in_linear_time(text: str) -> None:
     """Whatever is made to be slow."""
