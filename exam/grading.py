@@ -72,7 +72,7 @@ def exam(deps: Access) -> dict[str, Any]:
     if deps.session is None:
         raise BadRequest("there is no conversation to ask about; name one with --session")
     rows = _rows(deps, deps.session)
-    assembly = deps.dag.latest_assembly(deps.session.conversation_id)
+    assembly = _prompt(deps, deps.session)
     shown = _raw_ids(assembly, rows)
     record, state, exact = rebuilt(deps, deps.session, assembly) if assembly is not None else ("", "", True)
     page = Page("\n\n".join([record, *(_whole(row) for row in rows if row.store_id in shown)]))
@@ -97,6 +97,15 @@ def _rows(deps: Access, session: Session) -> list[Row]:
     return deps.store.legible(ids[-_MOST_ROWS:])[0]
 
 
+def _prompt(deps: Access, session: Session) -> Assembly | None:
+    """The newest prompt of the conversation; of a branch that built none, the one that it began with."""
+    for conversation_id, cut in reversed(deps.sessions.ancestry(session.conversation_id)):
+        built = deps.dag.assemblies(conversation_id)
+        if fitting := [each for each in built if cut is None or each.last_seq <= cut.seq]:
+            return fitting[-1]
+    return None
+
+
 def _raw_ids(assembly: Assembly | None, rows: Sequence[Row]) -> frozenset[int]:
     """Messages that the next request shows as they are."""
     if assembly is None:
@@ -118,14 +127,15 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     )
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     every = [*carried, *roots]
+    whose = next((each for each in deps.sessions.of_conversation(assembly.conversation_id)), session)
     text = ""
     shorter = accumulate([0, *saved_tokens(every)])  # one more summary shortened to a line each time
     for saved, policy in product(shorter, ("", RECALL_POLICY)):
         room = prefix_tokens(every) - saved
-        text = context_text(session.nonce, assembly.assembly_id, roots, carried, room, state, policy)
+        text = context_text(whose.nonce, assembly.assembly_id, roots, carried, room, state, policy)
         if markup.context_digest(text) == assembly.digest:
             return text, state, True
-    whole = context_text(session.nonce, assembly.assembly_id, roots, carried, prefix_tokens(every), state)
+    whole = context_text(whose.nonce, assembly.assembly_id, roots, carried, prefix_tokens(every), state)
     return whole, state, False
 
 

@@ -137,6 +137,22 @@ def test_a_conversation_that_was_never_compacted_is_in_the_prompt(world: World) 
     assert data["all"]["prompt"] == data["all"]["n"] == 2
 
 
+def test_a_branch_of_a_compacted_conversation_shows_what_its_parent_showed(world: World) -> None:
+    """Until it builds a prompt of its own."""
+    live = world.compact(talk())
+    parent = world.sessions.find("s")
+    assert parent is not None
+    last = world.store.last_seq(parent.conversation_id)
+    world.sessions.open("b", now=2.0, parent=parent, origin="branch", fork_seq=last)
+    before = grading.exam(deps(world))
+    world.take(live.says("Here the branch begins."), "b")
+    data = grading.exam(deps(world, "b"))
+
+    assert data["prompt_exact"] is True
+    assert data["in_prompt"] == before["in_prompt"] + 1
+    assert data["messages"] == before["messages"] + 1
+
+
 @pytest.mark.parametrize("live", [True, False], ids=["beside its agent", "elsewhere"])
 def test_what_is_graded_is_the_prompt_that_was_sent(hermes_home: Path, live: bool) -> None:
     """Where the provider counts more than the host, the present state had less room than the threshold says."""
