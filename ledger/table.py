@@ -28,6 +28,7 @@ _BATCH: Final = 200
 _READ: Final = "ledger:{}"  # the newest sequence number that was looked at
 _MARKS: Final = "ledger_marks:{}"
 _SPEAKERS: Final = 50  # of whom the last message is remembered
+_IN_A_ROW: Final = 5  # messages of a speaker that may be taken back one after the other
 _RULES: Final = 200  # newest ones that a rule is compared with
 NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
 
@@ -94,7 +95,7 @@ class Ledger:
 
     def _look(self, out: Look, conversation_id: int, until: float) -> None:
         seen = self._meta.value(_READ.format(conversation_id)) or 0
-        found, last = list[int](), dict[tuple[str, str], int]()
+        found, last = list[int](), dict[tuple[str, str], list[int]]()
         while rows := self._store.said_after(conversation_id, seen, role="user", limit=_BATCH):
             if time.monotonic() > until:
                 out.behind = True
@@ -106,10 +107,13 @@ class Ledger:
                 if of_row(row):
                     found.append(row.store_id)
                 elif statements.takes_back(markers.by_speaker(row.text, named=True)):  # told by what stood before it
-                    found += [last[who], row.store_id] if who in last else [row.store_id]
-                last.pop(who, None)
-                last[who] = row.store_id
-        found += list(last.values())[-_SPEAKERS:]  # which the next message may take back
+                    found += [*last.get(who, [])[-1:], row.store_id]
+                    last[who] = last.pop(who, [])[:-1]
+                    continue
+                last[who] = [*last.pop(who, []), row.store_id][-_IN_A_ROW:]
+        found += [
+            at for said in list(last.values())[-_SPEAKERS:] for at in said[-1:]
+        ]  # the next message may take it back
         found = sorted({*found} - {*out.addresses})
         out.fresh += [(conversation_id, store_id) for store_id in found]
         out.addresses += found

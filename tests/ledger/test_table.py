@@ -151,6 +151,19 @@ def test_what_the_next_message_takes_back_is_stated_no_longer(tmp_path: Path, be
     assert [each.fact.value for each in read(world)] == ["$400"]
 
 
+def test_messages_are_taken_back_one_after_the_other(tmp_path: Path) -> None:
+    """Those that state nothing count too, so that no older fact goes in their place."""
+    world = World(tmp_path)
+    live = chat()
+    for text in ("Our budget is $400.", "Look at the totals.", "Then print them.", "never mind", "forget it"):
+        live.user(text).says("Noted.")
+    world.take(live)
+    ledger = world.runtime.ledger
+    ledger.keep(ledger.look([world.session().conversation_id], seconds=10))
+
+    assert [each.fact.value for each in read(world)] == ["$400"]
+
+
 def test_a_date_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) -> None:
     """The year may be left out."""
     found = told(World(tmp_path), "My deadline is on May 4.", "My deadline is on May 4, 2026.")
