@@ -88,6 +88,7 @@ _NEW_RUNS: Final = 0.45
 _SEVERAL: Final = 20
 _CITED: Final = 2  # addresses of messages
 _WORDS = lazy(r"\w{4,}")
+_DIGITS = lazy(r"\d+")
 
 
 #: Of what users said, so much is quoted where there is room for it.
@@ -452,11 +453,12 @@ def anchor_line(missing: Iterable[Item], source: Source, *, room: int, count: Co
     They stand in the order of the source: what was named together stands together.
     """
     chosen: list[Item] = []
-    seen = ""
+    seen, numbers = "", set[str]()
     left = room - count("Anchors: ")
     for item in missing:
         text = " ".join(item.text.split())
-        if item.kind not in salience.TERMS or item.key in seen or len(text) > 160:
+        told = item.key in (numbers if item.key.isdigit() else seen)
+        if item.kind not in salience.TERMS or told or len(text) > 160:
             continue
         cost = count(text) + 1
         if cost > left:
@@ -466,6 +468,7 @@ def anchor_line(missing: Iterable[Item], source: Source, *, room: int, count: Co
         left -= cost
         chosen.append(item)
         seen += "\n" + item.key
+        numbers.update(_DIGITS.findall(item.key))
     chosen.sort(key=lambda item: source.haystack.text.find(item.key))
     return "Anchors: " + ", ".join(" ".join(item.text.split()) for item in chosen) if chosen else ""
 

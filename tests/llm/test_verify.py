@@ -14,7 +14,7 @@ from worlds import linear
 from hermes_lcm.llm import prompts
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.llm.source import Source
-from hermes_lcm.llm.verify import Band, Verdict, band, check, strike, suspects, tidy
+from hermes_lcm.llm.verify import Band, Verdict, anchor_line, band, check, strike, suspects, tidy
 from hermes_lcm.records import SourceLine, SummaryTask
 from hermes_lcm.text.tokens import count
 
@@ -587,3 +587,10 @@ def test_what_is_put_together_of_something_else_is_one(named: str) -> None:
     source = task("the importer reads 5000 rows in a batch; row 90817 fails", "now 250", prose(3000))
 
     assert judged(f"{GOOD_OF_ROWS} {named}.", source).suspects == (named,)
+
+
+def test_a_number_within_a_longer_one_has_an_anchor_of_its_own() -> None:
+    """Port 443 is not said by 7443."""
+    source = Source(task("The gateway listens on 7443 and the proxy on 443."))
+
+    assert anchor_line(source.items, source, room=100, count=count) == "Anchors: 7443, 443"
