@@ -462,7 +462,7 @@ def _with_stated(node: NewNode) -> NewNode:
 
 def _stated(checks: str) -> Iterator[tuple[int, StatedFact]]:
     """The facts in a node's checks, with the place of their message; none of what another program wrote there."""
-    with suppress(ValueError, TypeError, RecursionError):
+    with suppress(ValueError, TypeError, LookupError, OverflowError, RecursionError):
         for place, kind, quote, subject, value, digest in json.loads(checks)[STATED]:
             spans = ((int(start), int(stop)) for start, stop in (quote, subject, value))
             yield abs(int(place)), StatedFact("", str(kind), next(spans), next(spans), next(spans), str(digest))

@@ -312,10 +312,13 @@ def _told(typed: str, own: Iterable[str], stated: StatedFact) -> Fact | None:
     inside = next((each for each in own if value in each and (quote in each or each in quote)), "")
     if not inside or not (subject or rule or stated.kind == DECISION):
         return None
-    asks = salience.is_question(inside) or _SUPPOSED.match(inside) or _is_supposed(inside, inside.find(value))
+    at = inside.find(value)
+    asks = salience.is_question(inside) or _SUPPOSED.match(inside) or _is_supposed(inside, at)
     if asks or not (may_be_rule(inside) if rule else _is_told(inside)):
         return None
-    return Fact(stated.kind, "" if rule else subject, value, quote, told=True)
+    if rule:  # the whole sentence: what is left out of it may be a "never"
+        return Fact(RULE, "", inside, inside, told=True)
+    return Fact(stated.kind, subject, value, _quote(inside, at, at + len(value)), told=True)
 
 
 def _is_same(fact: Fact, other: Fact) -> bool:
@@ -346,7 +349,7 @@ def _stated(sentence: str) -> Iterator[Fact]:
         if not supposed:
             for match in (match for pattern in patterns for match in pattern.finditer(sentence)):
                 if not _is_supposed(sentence, match.start()) and (kind != DECISION or _stands(sentence, match, asks)):
-                    yield Fact(kind, match["subject"].strip(), match["value"].strip(), _quote(sentence, match))
+                    yield Fact(kind, match["subject"].strip(), match["value"].strip(), _quote(sentence, *match.span()))
 
 
 def _stands(sentence: str, match: re.Match[str], asks: bool) -> bool:
@@ -369,10 +372,10 @@ def _is_supposed(sentence: str, at: int) -> bool:
     return any(quoted.start() < at < quoted.end() for quoted in QUOTED.finditer(sentence))
 
 
-def _quote(sentence: str, match: re.Match[str]) -> str:
+def _quote(sentence: str, first: int, last: int) -> str:
     """The sentence; of a long one the stretch with what was found in it, at whole words."""
     if len(sentence) <= _QUOTE_CHARS:
         return sentence
-    start = sentence.rfind(" ", 0, max(0, match.start() - _BEFORE)) + 1
-    stop = sentence.find(" ", max(match.end(), start + _QUOTE_CHARS))
+    start = sentence.rfind(" ", 0, max(0, first - _BEFORE)) + 1
+    stop = sentence.find(" ", max(last, start + _QUOTE_CHARS))
     return sentence[start : stop if stop > 0 else len(sentence)]

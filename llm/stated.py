@@ -22,6 +22,8 @@ _QUOTE_CHARS: Final = (6, 300)
 _VALUE_CHARS: Final = 160
 _LINE = lazy(r"\W*FACT\W*\|(?P<fields>.*)")
 _QUOTED: Final = re.compile("[\"'“”‘’„`]")
+#: Of a word that blanks set apart; Chinese and Japanese have none between words.
+_LETTER: Final = r"[^\W\u3040-\u30ff\u3400-\u9fff]"
 _QUOTATION_MARKS: Final = " \t\"'`“”‘’«»„*"
 
 
@@ -76,5 +78,5 @@ def _span(words: str, text: str) -> tuple[int, int] | None:
     """Place of words in a text, in whichever case and with any blanks and quotation marks; None where they are not."""
     parts = (re.escape(word) for word in words.strip(_QUOTATION_MARKS).split())
     pattern = r"\s+".join(_QUOTED.sub(lambda _: _QUOTED.pattern, part) for part in parts)
-    match = re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) if pattern else None
+    match = re.search(rf"(?<!{_LETTER}){pattern}(?!{_LETTER})", text, re.IGNORECASE) if pattern else None
     return match.span() if match else None

@@ -55,7 +55,7 @@ def told(world: World) -> list[tuple[str, str, str, str]]:
 def test_a_fact_that_no_rule_finds_is_an_entry_once_it_is_summarised(tmp_path: Path) -> None:
     """Quoted out of its message, in the next process too."""
     world, _ = compacted(tmp_path, PLACE)
-    expected = [("value", "staging machine", "Oslo", "we keep the staging machine in Oslo")]
+    expected = [("value", "staging machine", "Oslo", SAID)]
 
     assert told(world) == expected
     assert told(world.restart()) == expected
@@ -66,6 +66,41 @@ def test_a_rule_that_a_summariser_found_is_its_own_quotation(tmp_path: Path) -> 
     said = "In this project every figure is written with its unit."
 
     assert told(compacted(tmp_path, f"FACT | rule | | | {said}", said=said)[0]) == [("rule", "", said, said)]
+
+
+@pytest.mark.parametrize(
+    ("said", "fact"),
+    [
+        ("In this project no figure goes without its unit.", "FACT | rule | | | figure goes without its unit"),
+        ("I doubt that we keep the staging machine in Oslo.", PLACE),
+    ],
+    ids=["a rule", "a value"],
+)
+def test_a_part_of_a_sentence_is_quoted_with_all_of_it(tmp_path: Path, said: str, fact: str) -> None:
+    """What the summariser left out of it may be its "never"."""
+    assert {each.fact.text for each in read(compacted(tmp_path, fact, said=said)[0])} == {said}
+
+
+def test_a_fact_in_words_without_blanks_is_an_entry(tmp_path: Path) -> None:
+    """As Chinese ones, whose values stand right behind other words."""
+    said = "我们把测试机放在奥斯陆机房，旁边是旧的那台。"
+    world, _ = compacted(tmp_path, f"FACT | value | 测试机 | 奥斯陆机房 | {said}", said=said)
+
+    assert told(world) == [("value", "测试机", "奥斯陆机房", said)]
+
+
+@pytest.mark.parametrize(
+    "checks",
+    ['{"suspects": ["stated"]}', '{"stated": [[1e999, "value", [0, 1], [0, 1], [0, 1], ""]]}', '{"stated": [1]}'],
+    ids=["a name in them", "a place beyond all numbers", "no places"],
+)
+def test_checks_of_a_summary_that_name_no_places_leave_the_ledger_legible(tmp_path: Path, checks: str) -> None:
+    """Be they another program's, or a suspect name that is the same word."""
+    world, _ = compacted(tmp_path, said="Our budget is $400.")
+    with world.runtime.db.transaction():
+        world.runtime.db.execute("UPDATE nodes SET checks = ?", (checks,))
+
+    assert [each.fact.value for each in read(world)] == ["$400"]
 
 
 @pytest.mark.parametrize(
