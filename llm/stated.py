@@ -20,7 +20,7 @@ KINDS: Final = ("rule", "decision", "name", "value", "date")
 MOST: Final = 8
 _QUOTE_CHARS: Final = (6, 300)
 _VALUE_CHARS: Final = 160
-_LINE = lazy(r"\W*FACT\W*\|(?P<fields>.*)")
+_LINE = lazy(r"[^\w|]*FACT[^\w|]*\|(?P<fields>.*)")  # a row of a table begins with a bar
 _QUOTED: Final = re.compile("[\"'“”‘’„`]")
 #: Of a word that blanks set apart; Chinese and Japanese have none between words.
 _LETTER: Final = r"[^\W\u3040-\u30ff\u3400-\u9fff]"

@@ -68,6 +68,7 @@ def test_the_record_keeps_no_line_of_facts() -> None:
 
     assert stated.taken_out(record + facts)[0] == record
     assert stated.taken_out(f"{record}\n") == (f"{record}\n", ())
+    assert stated.taken_out(f"{record}\n| FACT | sales |")[0] == f"{record}\n| FACT | sales |"
 
 
 @settings(max_examples=200, deadline=None)
