@@ -63,7 +63,9 @@ def now(look: Look) -> Answer:
     parts, raw, used = _window(look, said_["threshold_tokens"])
     size, threshold = said_["effective_context_length"], said_["threshold_tokens"]
     out["window"] = {"size": size, "threshold": threshold, "used": used, "parts": parts}
-    return {**out, "next": _next(look, raw, used, threshold), "money": money(look)}
+    due = said_["background"].get("next_fold", {}).get("due", threshold)
+    coming = _next(look, raw, used, threshold)
+    return {**out, "next": coming and {"left": max(0, due - used), **coming}, "money": money(look)}
 
 
 # -- the window ----------------------------------------------------------------------------------------
@@ -127,7 +129,6 @@ def _next(look: Look, raw: Sequence[Stored], used: int, threshold: int) -> Answe
     tail = plan.tail_of(units, count=config.fresh_tail_count, room_tokens=room.tail, request=asked)
     leaving = [each for n, each in enumerate(raw[: tail.start]) if n != tail.request]
     return {
-        "left": max(0, threshold - used),
         "messages": len(leaving),
         "tokens": sum(each.tokens for each in leaving),
         "first": leaving[0].store_id if leaving else None,

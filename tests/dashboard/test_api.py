@@ -16,6 +16,7 @@ from worlds.process import Chat
 from worlds.process import World as Compacting
 
 from hermes_lcm.command import VERBS, Verb
+from hermes_lcm.compaction.background import FOLDS
 from hermes_lcm.dashboard import api
 from hermes_lcm.dashboard.conversation import BUCKETS
 from hermes_lcm.ops.journal import note
@@ -54,6 +55,20 @@ def archive(hermes_home: Path) -> Iterator[Home]:
     world.close()
     yield world
     world.close()
+
+
+def test_the_first_page_counts_to_the_compaction_that_is_planned(archive: Home, hermes_home: Path) -> None:
+    """It may come before the threshold, where that is cheaper."""
+    (hermes_home / "config.yaml").write_text(
+        "model:\n  default: scripted\n  context_length: 128000\n", encoding="utf-8"
+    )
+    shown = ask("now")
+    threshold, used, session = shown["threshold_tokens"], shown["window"]["used"], shown["session_id"]
+    archive.runtime.health.keep({FOLDS: {session: [threshold // 2, 0.1, "cheaper now", threshold]}})
+    archive.close()
+
+    assert shown["next"]["left"] == threshold - used
+    assert ask("now")["next"]["left"] == threshold // 2 - used
 
 
 @pytest.mark.parametrize(("page", "given"), [*LOOKS.items(), *TEXTS.items()])
