@@ -676,7 +676,7 @@ class LCMEngine(ContextEngine):
             with self._guard("cost ledger"):
                 runtime.costs.folded(
                     self.session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens,
-                    outcome.state_tokens,
+                    outcome.state_tokens, outcome.stubs,
                 )  # fmt: skip
                 runtime.costs.note(self.session_id, unused=outcome.unused)
         self._last_compression_made_progress = True

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..dag import SummaryDag
@@ -55,10 +55,15 @@ class Outcome:
     leaves: int = 0  # those summaries
     unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
     state_tokens: int = 0  # room of the present state
+    stubs: Mapping[int, int] = field(default_factory=dict)  # messages shown as stubs: characters that these keep
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
 _STANDS_FOR = 4  # times a summary's tokens
+
+
+_Built = tuple[str, list[dict[str, Any]], int]
+"""Text of a context message, the prompt with it, and its tokens."""
 
 
 class CompressPass:
@@ -202,8 +207,7 @@ class CompressPass:
     def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
         """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
         carried, entries = self._dag.nodes(self._sessions.carried(session.conversation_id)), request.transcript.entries
-        kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
-        pinned = view.units[view.tail.request].index if view.tail.request is not None else None
+        kept, pinned = _places(view)
         limit = max(256, view.budget.threshold - view.budget.overhead)
         # What the summaries really take, not what they might: a tail with unprepared messages in front uses the rest.
         prefix = min(context_message.prefix_tokens([*carried, *roots]), view.budget.prefix, limit // 3)
@@ -214,41 +218,42 @@ class CompressPass:
         stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
         if not roots and not stubs:
             return Outcome(None, "nothing outside the protected tail", view.before_tokens)
-        tail_ids, state_room = [i for n in order for i in entries[n].ids], state_tokens(request.threshold, roots)
-        state = self._present(session, tail_ids, state_room)
+        tail_ids = [i for n in order for i in entries[n].ids]
+        short = {entries[n].ids[0]: chars for n, (_, chars) in stubs.items()}
+        state_room = state_tokens(request.threshold, roots)
+        state = self._present(session, set(tail_ids).difference(short), state_room)
         first, policy = whole[pinned] if pinned is not None else None, self._policy()
 
-        def built(assembly_id: int) -> tuple[str, list[dict[str, Any]], int]:
-            """(text of the context message, the prompt, its tokens) in the largest room that fits."""
+        def built(assembly_id: int) -> _Built:
+            """The prompt under this number, in the largest room for summaries that fits."""
             for room, most in _rooms(view.budget.prefix, view.budget.limit, limit):
                 text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state, policy)
                 out = context_message.prompt(
                     session.nonce, text, first, [whole[n] for n in kept],
-                    {kept.index(n): stub for n, stub in stubs.items()}, _gaps(pinned, kept),
+                    {kept.index(n): stub for n, (stub, _) in stubs.items()}, _gaps(pinned, kept),
                 )  # fmt: skip
                 after = self._rough(out) - spared
                 if after <= most:
                     break
             return text, out, after
 
-        expected = self._dag.next_assembly()
-        text, out, after = built(expected)
+        _, out, after = ready = built(expected := self._dag.next_assembly())
         if after >= view.before_tokens and not request.lacking:
             return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
                            view.before_tokens, after)  # fmt: skip
-        last_pos = self._last_pos(session, roots, tail_ids)
         with self._store.writing():
             self._unchanged(session, roots)
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
-                last_seq=request.transcript.last_seq, last_pos=last_pos, now=time.time(),
+                last_seq=request.transcript.last_seq, last_pos=self._last_pos(session, roots, tail_ids), now=time.time(),
             )  # fmt: skip
-            if assembly_id != expected:  # another process has published meanwhile; the text bears the number
-                text, out, after = built(assembly_id)
+            # Where another process has published meanwhile: the text bears the number.
+            text, out, after = ready if assembly_id == expected else built(assembly_id)
             self._dag.seal(assembly_id, own.context_digest(text))
         poor = sum(1 for node in roots if node.quality == "provisional" and node.rung != ARCHIVE_RUNG)
         said = "compacted" if after <= limit else "compacted as far as possible; the prompt is above its threshold"
-        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit, state_tokens=state_room)
+        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit,
+                       state_tokens=state_room, stubs=short)  # fmt: skip
 
     def _unchanged(self, session: Session, roots: Sequence[Node]) -> None:
         """Raises SourcesChanged where another file came in place of the one in which the roots were found."""
@@ -285,10 +290,10 @@ class CompressPass:
             [*own, *(node.last_pos for node in roots if node.conversation_id == session.conversation_id)], default=0.0
         )
 
-    def _present(self, session: Session, tail_ids: Sequence[int], room_tokens: int) -> str:
+    def _present(self, session: Session, shown: Collection[int], room_tokens: int) -> str:
         """The block of present state, for prompts that cover anything."""
         segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
-        return self._state.block(segments, shown=tail_ids, room_tokens=room_tokens)
+        return self._state.block(segments, shown=shown, room_tokens=room_tokens)
 
     def _stubs(
         self,
@@ -298,15 +303,18 @@ class CompressPass:
         kept: Sequence[int],
         pinned: int | None,
         room: int,
-    ) -> dict[int, str]:
-        """Tool results of the tail to show by reference: those that a later one stands for, then largest first until it fits."""
+    ) -> dict[int, tuple[str, int]]:
+        """Tool results of the tail to show by reference, and the characters that are kept of each.
+
+        First those that a later one stands for, then the largest until it fits.
+        """
         sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
         used = sum(sizes.values())
-        stubs: dict[int, str] = {}
+        stubs: dict[int, tuple[str, int]] = {}
         for n in superseded(messages, self._stub_chars):  # the prefix is new anyway, so this costs nothing
             if n in sizes and n != pinned and len(entries[n].ids) == 1:
                 text = stubbing.stub(session.nonce, self._store, messages[n], entries[n].ids[0])
-                stubs[n] = text
+                stubs[n] = text, stubbing.KEEP_CHARS
                 size = self._rough([{**messages[n], "content": text}])
                 used, sizes[n] = used + size - sizes[n], size
         for keep_chars, least in _STUBS:
@@ -323,8 +331,14 @@ class CompressPass:
                 if size < sizes[n]:
                     used += size - sizes[n]
                     sizes[n] = size
-                    stubs[n] = stub
+                    stubs[n] = stub, keep_chars
         return stubs
+
+
+def _places(view: View) -> tuple[list[int], int | None]:
+    """Places in the list of the messages that stay, and of the request that stays in front of them."""
+    kept = [n for unit in view.units[view.tail.start :] if unit.index >= 0 for n in range(unit.index, unit.stop)]
+    return kept, view.units[view.tail.request].index if view.tail.request is not None else None
 
 
 def _rooms(prefix: int, wanted: int, limit: int) -> tuple[tuple[int, int], ...]:

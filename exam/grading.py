@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from ..compaction.compress import state_tokens
 from ..errors import BadRequest, StoreError
-from ..ops.costs import state_room
+from ..ops.costs import state_room, stubs
 from ..ops.render import counted, table
 from ..ops.status import window
-from ..prompt.context_message import context_text, prefix_tokens, saved_tokens
+from ..prompt.context_message import context_text, prefix_tokens, saved_tokens, stub_text
 from ..prompt.present_state import HOLDS_HEAD, PresentState
 from ..recall import grep, lines
 from ..recall.access import Access
@@ -75,8 +75,10 @@ def exam(deps: Access) -> dict[str, Any]:
     assembly = _prompt(deps, deps.session)
     shown = _raw_ids(assembly, rows)
     record, state, exact = rebuilt(deps, deps.session, assembly) if assembly is not None else ("", "", True)
-    page = Page("\n\n".join([record, *(_whole(row) for row in rows if row.store_id in shown)]))
-    graded = [(probe, "prompt" if probe.store_id in shown else _grade(deps, page, probe)) for probe in probes(rows)]
+    short = stubs(deps.db, assembly.assembly_id) if assembly is not None else {}
+    said = [_said(row, short.get(row.store_id)) for row in rows if row.store_id in shown]
+    page, whole = Page("\n\n".join([record, *said])), shown.difference(short)
+    graded = [(probe, "prompt" if probe.store_id in whole else _grade(deps, page, probe)) for probe in probes(rows)]
     data = {
         "session_id": deps.session.session_id,
         "messages": len(rows),
@@ -86,7 +88,7 @@ def exam(deps: Access) -> dict[str, Any]:
         "all": _count(graded),
         "covered": _count([each for each in graded if each[0].store_id not in shown]),
         "finished_shown_as_open": _reopened(rows, state),
-        "probes": [_said(probe, grade) for probe, grade in graded],
+        "probes": [_graded(probe, grade) for probe, grade in graded],
     }
     return data | _kept(deps, data)
 
@@ -123,7 +125,7 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     roots = in_order(deps.dag.nodes(assembly.roots))
     room = state_room(deps.db, assembly.assembly_id) or state_tokens(window(deps)[1], roots)
     state = PresentState(deps.store, deps.ledger, deps.sessions).block(
-        segments, shown=assembly.tail_ids, room_tokens=room
+        segments, shown=set(assembly.tail_ids).difference(stubs(deps.db, assembly.assembly_id)), room_tokens=room
     )
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     every = [*carried, *roots]
@@ -139,7 +141,10 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     return whole, state, False
 
 
-def _whole(row: Row) -> str:
+def _said(row: Row, kept_chars: int | None) -> str:
+    """What the prompt shows of a message: all of it, or a stub that keeps so many characters."""
+    if kept_chars is not None:
+        return stub_text("", row.store_id, row.head.tool_name or "", row.text, kept_chars)
     return "\n".join([row.text, *(f"{call.name} {call.arguments}" for call in row.calls)])
 
 
@@ -173,7 +178,7 @@ def _kept(deps: Access, data: Mapping[str, Any]) -> dict[str, Any]:
     return {"at": at}
 
 
-def _said(probe: Probe, grade: str) -> dict[str, Any]:
+def _graded(probe: Probe, grade: str) -> dict[str, Any]:
     answer = " ".join(probe.answer.split())[:_SHOWN_CHARS]
     return {
         "kind": probe.kind,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ..errors import BadRequest
@@ -63,10 +64,18 @@ class Costs:
     def _today(self) -> str:
         return datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
 
-    def folded(self, session_id: str, assembly_id: int, before: int, after: int, state: int = 0) -> None:
+    def folded(
+        self,
+        session_id: str,
+        assembly_id: int,
+        before: int,
+        after: int,
+        state: int = 0,
+        stubs: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         """A compaction: its prompt before and after, and what the session's day had of requests and summaries until then.
 
-        ``state``: tokens that its present state could take.
+        ``state``: tokens that its present state could take; ``stubs``: messages that it shows as stubs, with the characters kept.
         """
         day, session_id = self._today(), self._clean(session_id)
         so_far = {
@@ -83,6 +92,7 @@ class Costs:
             session_id,
             **{f"before:{assembly_id}": before, f"after:{assembly_id}": after, f"state:{assembly_id}": state},
             **{f"{name}:{assembly_id}": so_far[what] for what, name in _SO_FAR.items()},
+            **{f"stub:{assembly_id}:{store_id}": chars for store_id, chars in stubs.items()},
         )
 
     def save(self) -> None:
@@ -105,6 +115,12 @@ def state_room(db: Database, assembly_id: int) -> int:
     """Tokens that the present state of a compaction could take; 0 where nobody noted them."""
     rows = db.query("SELECT amount FROM costs WHERE what = ?", (f"state:{assembly_id}",))
     return int(rows[0][0]) if rows else 0
+
+
+def stubs(db: Database, assembly_id: int) -> dict[int, int]:
+    """Messages that a prompt shows as stubs, and the characters that each keeps of its text."""
+    rows = db.query("SELECT what, amount FROM costs WHERE what GLOB ?", (f"stub:{assembly_id}:*",))
+    return {int(what.rpartition(":")[2]): int(amount) for what, amount in rows}
 
 
 class Prices(NamedTuple):

@@ -175,3 +175,34 @@ def test_what_is_graded_is_the_prompt_that_was_sent(hermes_home: Path, live: boo
 
     assert lcm.last_compression["assembly"]
     assert data["prompt_exact"]
+
+
+def test_words_that_a_stub_leaves_out_are_graded_where_the_prompt_says_them(hermes_home: Path) -> None:
+    """Large results of the newest round are shown by beginning and end; the line of an error moves to the present state."""
+    lcm: Any = LCMEngine()
+    lcm.update_model("m", 64_000)
+    lcm.on_session_start("s", hermes_home=str(hermes_home), platform="cli")
+    said = chat().turns(60).user("Run the tests of the gateway, please.")
+    names = [f"gateway{n}" for n in range(16)]
+    said.calls(*names)
+    for name, call in zip(names, said[-1]["tool_calls"], strict=True):
+        call["function"]["arguments"] = json.dumps({"command": f"go test ./{name}"})
+    for name in names:
+        lines = "\n".join(f"ok {name} test number {n}" for n in range(300))
+        output = f"{lines}\npanic: {name} listener refused its socket with an error\n{lines}"
+        said.results(name, text=json.dumps({"output": output, "exit_code": 1}), tool="terminal")
+    out = lcm.compress(said, current_tokens=facts.rough(said))
+    lcm.runtime.costs.save()
+    session = lcm.runtime.find_session("s")
+    data = grading.exam(replace(operator_access(lcm.runtime, session, None), trusted=True))
+    lcm.runtime.preparer.stop()
+    lcm.runtime.db.close()
+
+    failed = [each for each in data["probes"] if each["kind"] == "failed"]
+    shown = json.dumps(out)
+    assert data["prompt_exact"]
+    assert shown.count("characters left out") > 3
+    assert len(failed) > 10
+    assert {each["answer"] for each in failed if each["grade"] == "prompt"} == {
+        each["answer"] for each in failed if each["answer"] in shown
+    }
