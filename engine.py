@@ -547,7 +547,7 @@ class LCMEngine(ContextEngine):
                 logger.info("compaction of %s is already under way", self.session_id)
                 return messages
             said = list(facts.without_notes(messages))
-            focus, memory = runtime.filters.text(focus_topic or ""), runtime.filters.text(memory_context)
+            focus, memory = runtime.filters.text(focus_topic or ""), runtime.filters.text(memory_context or "")
             wishes = (said, current_tokens, focus, force, memory, began)
             outcome = runtime.outlasting(lambda: self._compact(*wishes))
         if self._last_compress_aborted and not self._store_failed:

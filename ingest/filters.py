@@ -57,18 +57,14 @@ class WriteFilters:
         self._told = False
         self._unseen = deque[bytes]()  # beginnings of messages in which nobody has looked for secrets yet
         self._threshold = threshold
+        #: A text that is no message (a focus, a summary of the agent's, a setting), without secrets.
+        self.text: Callable[[str], str] = redactor.text if redactor is not None else str
         #: As ``text``, for a short one that comes often.
         self.key: Callable[[str], str] = redactor.key if redactor is not None else str
+        #: A name or an id of a message, as it is stored.
+        self.name: Callable[[str], str] = redactor.name if redactor is not None else str
         #: Id of a session, as it is stored.
         self.identity: Callable[[str], str] = redactor.identity if redactor is not None else str
-
-    def text(self, text: str) -> str:
-        """A text that is no message (a focus, a summary of the agent's, a setting), without secrets."""
-        return self._redactor.text(text) if self._redactor is not None else text
-
-    def name(self, text: str) -> str:
-        """A name or an id of a message, as it is stored."""
-        return self._redactor.name(text) if self._redactor is not None else text
 
     def __call__(self, message: Mapping[str, Any], read: Message) -> Message | None:
         if self._noise and self._is_noise(message, read):
