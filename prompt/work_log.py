@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
-from ..text import markers, pace, salience, statements
+from ..text import markers, salience, statements
 from ..text.statements import NOBODY, is_rule, label, lifts, own_words, replaces
 from . import shell
 
@@ -431,7 +431,6 @@ def value_sentences(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, i
 
 @lru_cache(maxsize=_REMEMBERED)
 def _value_sentences(head: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
-    pace.pause()
     if not _MAY_NAME.search(head):
         return ()
     out = []
@@ -552,7 +551,6 @@ def ruling(row: Row) -> int:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
-    pace.pause()
     said = salience.sentences(own_words(text))
     return tuple(islice((each for each in said if is_rule(each) or lifts(each)), _RULES_OF_A_MESSAGE))
 

@@ -12,13 +12,14 @@ shape, and whatever needs a wider view is bounded by a small constant. Repeated 
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from ..records import SourceLine
-from . import pace
 
 
 class _Lazy:
@@ -37,6 +38,28 @@ class _Lazy:
 def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """``re.compile`` put off to the first use, at no cost from then on."""
     return cast("re.Pattern[str]", _Lazy(pattern, flags))
+
+
+#: Seconds between two pauses of a thread. A pause takes 0.06 ms where nobody else wants to run.
+_EVERY_S: Final = 0.002
+
+
+class _Thread(threading.local):
+    paused = 0.0
+
+
+_THREAD: Final = _Thread()
+
+
+def pause() -> None:
+    """A pause of a thread that reads long texts, where its last one was some time ago: others of its process go on meanwhile.
+
+    The interpreter runs one thread at a time, and one that computes keeps it for 5 ms. A thread that stores a message needs it
+    some twenty times while others wait for it to write.
+    """
+    if time.monotonic() - _THREAD.paused > _EVERY_S:
+        time.sleep(0)
+        _THREAD.paused = time.monotonic()
 
 
 #: Of a longer text the two ends are read, half of this each: reading must not take longer than summarising.
@@ -384,6 +407,7 @@ def phrases(text: str) -> dict[str, Item]:
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences and list items of ``text``, list marks and outer blanks removed."""
+    pause()
     for part in _SENTENCE_END.split(bounded(text)):
         bare = part.strip() if part else ""
         mark = _LIST_MARK.match(bare)
@@ -498,7 +522,7 @@ class Reading:
 
     def items(self) -> dict[str, Item]:
         """Items worth keeping, by key."""
-        pace.pause()
+        pause()
         line = self.line
         if line.role == "tool":
             return self._told()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -203,3 +207,42 @@ def test_a_stretch_has_whole_words(text, start, stop):
     words = salience.stretch(text, start, stop).split()
 
     assert set(words) <= set(text.split())
+
+
+# -- pauses of a thread that reads long texts ------------------------------------------------------------------------
+def test_a_thread_pauses_every_two_milliseconds_and_not_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is told that it may."""
+    now, pauses = [time.monotonic() + 1.0], list[float]()
+    monkeypatch.setattr(
+        salience, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=lambda _: pauses.append(now[0]))
+    )
+    for _ in range(1000):
+        now[0] += 0.0001
+        salience.pause()
+
+    assert 45 <= len(pauses) <= 50
+
+
+def test_each_thread_has_its_own_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that just paused keeps no other from it."""
+    pauses = list[int]()
+    monkeypatch.setattr(
+        salience,
+        "time",
+        SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: pauses.append(threading.get_ident())),
+    )
+    salience.pause()
+    other = threading.Thread(target=salience.pause)
+    other.start()
+    other.join()
+
+    assert other.ident in pauses
+
+
+def test_whoever_reads_sentences_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that is taken apart is a long one more often than not."""
+    pauses = list[int]()
+    monkeypatch.setattr(salience, "pause", lambda: pauses.append(1))
+
+    assert list(salience.sentences("One thing. Another one.")) == ["One thing.", "Another one."]
+    assert pauses == [1]
