@@ -99,7 +99,6 @@ CHOICES: tuple[Preset, ...] = (
     ),
 )  # fmt: skip
 NAMED = (*PRESETS, *CHOICES)
-_FROM_A_PRESET = {(name, value) for each in NAMED for name, value in each.settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +109,24 @@ class Plan:
     kept: dict[str, str]
 
 
+def _of_presets(config: Config) -> set[tuple[str, object]]:
+    """Settings and values that an earlier preset may have written: of each that left none of its settings at the default."""
+    written: set[tuple[str, object]] = set()
+    for each in NAMED:
+        own = [(name, value) for name, value in each.settings if value != KNOBS[name].default]
+        if all(config.provenance(name) != "default" for name, _ in own):
+            written.update(own)
+    return written
+
+
 def taking_over(preset: Preset, config: Config) -> Plan:
     """Changes of config.yaml by which a preset is taken over. A value of another preset gives way, one's own stays."""
     changes: dict[str, object] = {}
     kept: dict[str, str] = {}
-    wanted = dict(preset.settings)
+    wanted, earlier = dict(preset.settings), _of_presets(config)
     for name in dict.fromkeys(name for each in NAMED for name, _ in each.settings):
         now, source = getattr(config, name), config.provenance(name)
-        ours = source == "default" or (name, now) in _FROM_A_PRESET
+        ours = source == "default" or (name, now) in earlier
         if source == "env" and name in wanted:
             kept[name] = f"{KNOBS[name].env} is set in the environment"
         elif source == "env" or (name in wanted and now == wanted[name]):

@@ -51,6 +51,15 @@ def test_a_preset_leaves_what_one_has_set_oneself() -> None:
     assert set(plan.kept) == {"context_threshold", "low_water"}
 
 
+@pytest.mark.parametrize("own", [{"fresh_tail_count": 24}, {"low_water": 0.5}, {"fold_early": "auto"}], ids=str)
+def test_a_value_of_ones_own_stays_where_a_preset_happens_to_have_the_same(own: dict[str, object]) -> None:
+    """Only a preset that stands there as a whole can have written it."""
+    config = load({}, own)
+
+    assert not set(own) & set(presets.taking_over(presets.preset_named("large_window_economical"), config).changes)
+    assert not set(own) & set(presets.taking_over(presets.preset_named("economy"), config).changes)
+
+
 def test_using_a_preset_writes_it_into_the_configuration_of_the_host(hermes_home: Path) -> None:
     """Shown first, then written by the host itself; and balanced takes it out again."""
     import yaml
