@@ -202,11 +202,11 @@ def overview() -> Answer:
 def _kept_by(verb: Verb) -> str:
     """Words on what a verb keeps of what it changes, for its help."""
     if verb.name in _ERASING:
-        return "makes no backup, because that would still hold what you remove"
+        return "does it, and makes no backup before: that would still hold what you remove"
     if verb.name in _WITHOUT_BACKUP:
         return "does it"
-    kept = {"restore": "keeps the present file", "adopt": "keeps the original file"}
-    return kept.get(verb.name, "makes a backup first")
+    kept = {"restore": "does it, and keeps the present file", "adopt": "does it, and keeps the original file"}
+    return kept.get(verb.name, "makes a backup, and then does it")
 
 
 #: Changes that take nothing away from the database.
@@ -242,7 +242,7 @@ def help_of(name: str) -> Answer:
     name = name.lower()
     found = [verb for verb in VERBS if verb.name == name or verb.name.startswith(f"{name} ")]
     if not found:
-        raise BadRequest(f"{_unknown(name.split())} `/lcm help` lists what there is")
+        raise BadRequest(_unknown(name.split()))
     lines = []
     for verb in found:
         lines += [f"/lcm {verb.name} {verb.usage}".rstrip(), f"  {verb.help}"]
@@ -296,14 +296,15 @@ VERBS: tuple[Verb, ...] = (
     *redaction.VERBS,
     *forget.verbs(purging.others_of),
     *rotate.VERBS,
+    Verb("preset", ops.show_preset, "groups of settings for one purpose", own=True),
     Verb(
         "preset show",
         ops.show_preset,
-        "groups of settings for one purpose, and where their values come from",
+        "what a preset sets, and where its values come from",
         "[<name>]",
         own=True,
+        example="economy",
     ),
-    Verb("preset", ops.show_preset, "the list of presets", own=True),
     *(
         Verb(
             f"preset {each.name}", partial(ops.show_choice, each.name), each.summary.partition(":")[0].lower(), own=True
@@ -451,19 +452,21 @@ def parsed(text: str) -> tuple[Verb, Words]:
         verb = _BY_NAME.get(" ".join(words[:length]).lower())
         if verb is not None and len(words) >= length:
             return verb, flagged(verb, words[length:])
-    raise BadRequest(f"{_unknown(words)} `/lcm help` lists what there is")
+    raise BadRequest(_unknown(words))
 
 
 def _unknown(words: list[str]) -> str:
     """Error text for words that are no verb: the first half of one alone, or a mistyped one."""
-    follow = [name.partition(" ")[2] for name in _BY_NAME if name.startswith(f"{words[0].lower()} ")]
+    first = words[0].lower()
+    follow = [name.partition(" ")[2] for name in _BY_NAME if name.startswith(f"{first} ")]
+    more = f"`/lcm help {first}` says more"
     if follow and len(words) == 1:
-        return f"`/lcm {words[0].lower()}` needs one more word ({', '.join(follow)});"
+        return f"`/lcm {first}` needs one more word ({', '.join(follow)}); {more}"
     if follow:
         near = difflib.get_close_matches(words[1].lower()[:60], follow, n=1, cutoff=0.6)
-        meant = f" did you mean `/lcm {words[0].lower()} {near[0]}`?" if near else ""
-        return f"`/lcm {words[0].lower()}` does not take {words[1]!r} (it takes: {', '.join(follow)});{meant}"
-    return f"{words[0]!r} is not a command of `/lcm`;{_nearest(words)}"
+        meant = f" did you mean `/lcm {first} {near[0]}`?" if near else ""
+        return f"`/lcm {first}` does not take {words[1]!r} (it takes: {', '.join(follow)});{meant} {more}"
+    return f"{words[0]!r} is not a command of `/lcm`;{_nearest(words)} `/lcm help` lists what there is"
 
 
 def _nearest(words: list[str]) -> str:

@@ -73,6 +73,9 @@ def export(
     """
     session = _session(deps, session_id)
     _refuse_kind(kind)
+    if output is not None and output.is_dir():
+        named = output / file_name(session.session_id, kind)
+        raise BadRequest(f"{output} is a folder; name a file in it, such as {named}")
     path = output or default_path(deps, session, kind)
     partial = path.with_name(f".{path.name}.partial")
     try:

@@ -112,7 +112,7 @@ class _Host:
         if session_id is not None:
             every = [chain for chain in every if any(each.session_id == session_id for each in chain)]
             if not every:
-                raise BadRequest(f"{source.path} has no session {session_id!r}")
+                raise BadRequest(f"{source.path} has no session {session_id!r}; `hermes sessions list` names them")
             every = _with_parents(every[0], chains(_facts(source)))
         self._skipped = [
             each.session_id for chain in every for each in chain if self._kept_out(each) and self._has(each)

@@ -19,7 +19,7 @@ from ..errors import BadRequest, LcmError, NotFound, StoreBusy
 from ..host import facts
 from ..ingest.transcript import Transcripts
 from ..ops import backup
-from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most
+from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most, newest
 from ..ops.render import counted, few
 from ..records import Flag
 from ..session import LOST_ID, Session
@@ -59,7 +59,7 @@ def plan(deps: Access, named: str = "") -> Rescue:
     known = _known(path) if state == _SOUND else frozenset()
     every = [str(row[0]) for row in deps.db.query(_SESSIONS)]
     if named and named not in every:
-        raise NotFound(f"nothing is stored under a session {named!r}")
+        raise NotFound(f"nothing is stored under a session {named!r}; the newest sessions: {newest(deps.sessions)}")
     lost = LOST_ID.split("'")[1]
     wanted = [
         name for name in every
@@ -181,8 +181,12 @@ def _rescue(deps: Access, words: Words) -> Answer:
         raise BadRequest("the host's own file is written at the terminal only: `hermes lcm rescue`")
     if not deps.db.exists:
         there = _state(deps.home / HOST_FILE)
-        raise BadRequest(f"nothing is stored here; {HOST_FILE} is {there}" + (
-            ": `hermes lcm import host --apply` takes its conversations in" if there == _SOUND else ""))  # fmt: skip
+        way = (
+            "`hermes lcm import host --apply` takes its conversations in"
+            if there == _SOUND
+            else "there is nothing to rescue"
+        )
+        raise BadRequest(f"nothing is stored in {deps.db.path}, and {deps.home / HOST_FILE} is {there}: {way}")
     named = words.rest[0] if words.rest else ""
     done = apply(deps, named, words.progress) if words.apply else plan(deps, named)
     text, code = "\n".join(_said(done, applied=words.apply)), FOUND if done.differing else OK

@@ -122,7 +122,9 @@ def _conversations(path: Path, text: str) -> Iterable[list[dict[str, Any]]]:
             item = json.loads(line)
         except ValueError as exc:
             why = getattr(exc, "msg", exc)
-            raise BadRequest(f"{path}, line {number}: {_short(line)} is not JSON ({why}); expected {_WANTED}") from exc
+            raise BadRequest(
+                f"{path}, line {number}: {_short(line)!r} is not JSON ({why}); expected {_WANTED}"
+            ) from exc
         if isinstance(item, dict) and "role" not in item and "messages" in item:
             out.append(_messages(path, item, f", line {number}"))
         else:

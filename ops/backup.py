@@ -697,8 +697,8 @@ def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...], pro
     if faults := files.faults(copy, progress):
         damaged = StoreCorrupt(f"{source} is not a sound backup: {'; '.join(faults[:3])}")
         damaged.remedy = (
-            f"name another backup: `/lcm restore` lists them; or copy this one to {deps.db.path}, where `/lcm doctor repair` "
-            "saves what is readable; nothing was changed"
+            "name another backup: `/lcm restore` lists them; or let `hermes lcm doctor repair` save what is readable in a copy "
+            "of this one, while LCM_DATABASE_PATH names that copy; nothing was changed"
         )
         raise damaged
     head = files.header(copy)

@@ -62,7 +62,15 @@ def addressed(deps: Access, address: str) -> Row | Node | tuple[Ref, list[int]]:
         return deps.store.rows([number])[0]
     if kind == "sum" and deps.scopes.nodes([number], scope) and (node := deps.dag.node(number)) is not None:
         return node
-    raise NotFound(f"{address} does not exist, or you may not read it here")
+    raise _missing(deps, address)
+
+
+def _missing(deps: Access, address: str) -> NotFound:
+    """Words about an address with nothing behind it, and how to find the right one. A chat may only lack the right to it."""
+    said = "does not exist" if deps.reads_all else "does not exist, or you may not read it here"
+    of_summary = address.strip().lower().startswith("sum_")
+    way = "`/lcm explain` of a message names its summaries" if of_summary else "`/lcm search` finds addresses by words"
+    return NotFound(f"{address} {said}; {way}")
 
 
 def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
@@ -79,7 +87,7 @@ def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
             return ref, [int(each[4:]) for each in deps.payload(name).facts["messages"]]
         if shown := sorted(deps.scopes.messages(deps.payloads.shown_by(ref.sha), scope)):
             return ref, shown
-    raise NotFound(f"{address} does not exist, or you may not read it here")
+    raise _missing(deps, address)
 
 
 def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> tuple[Facts, Facts]:
@@ -121,7 +129,7 @@ def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
         "session": f"{head.session_id}, conversation {head.conversation_id}, number {head.seq}",
         "said": moment(head.said_at) if head.said_at else "unknown",
         "stored": f"{moment(head.stored_at)} by {head.source or 'unknown'}",
-        "notes": "; ".join(filter(None, map(_NOTES.get, _flags(head.flags)))) or "none",
+        "notes": _noted(head.flags),
         "revises": revises or "nothing",
         "covered by": ", ".join(covering) or "no summary",
         "in the prompt": place.said,
@@ -169,7 +177,7 @@ _NOTES: Final = {
     "host_note": "Hermes wrote it in the user's name",
     "filtered": "it matches LCM_IGNORE_MESSAGE_PATTERNS, and had to be kept",
     "unaligned": "its place in the conversation is not certain",
-    "pinned": "its text is never put into a file later",
+    "pinned": "it is pinned: no purge and no retention removes it, and its text is never put into a file later",
     "quarantined": "it was not valid JSON, and is stored escaped",
     "own_tool": "it belongs to a call of an lcm_* tool",
     "redacted": "secrets were taken out of it",
@@ -183,6 +191,12 @@ _NOTES: Final = {
     "own_call": "",
     "shown": "",
 }
+
+
+def _noted(bits: int) -> str:
+    """The flags of a message in words. What a purge marks so that nothing finds the row is no reason of its own."""
+    told = bits & ~(Flag.FILTERED | Flag.REDACTED) if bits & Flag.PURGED else bits
+    return "; ".join(filter(None, map(_NOTES.get, _flags(told)))) or "none"
 
 
 def _flags(bits: int) -> list[str]:

@@ -120,7 +120,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "rotate",
         _rotate,
-        "take everything before the newest messages out of the prompt",
+        "take everything before the newest messages out of the prompt; a terminal names the session: --session ID",
         "[apply]",
         changes=True,
         own=True,

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from ..command import VERBS, flagged, help_of, operator_access, overview, parsed, perform, refused
 from ..errors import BadRequest, LcmError
@@ -64,7 +64,9 @@ def setup(parser: argparse.ArgumentParser) -> None:
     for name, what in _WORDS.items():
         parser.add_argument(f"--{name}", help=what)
     parser.add_argument("--apply", action="store_true", help="do it, instead of showing what would be done")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be done (the default)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only show what would be done; what changes much does so by itself"
+    )
     parser.add_argument("--deep", action="store_true", help="status, doctor: read the whole file as well")
     parser.add_argument(
         "--with-files", action="store_true", help="backup: take the payload files along, in one archive"
@@ -73,6 +75,7 @@ def setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", help="export: the file to write, or - for stdout")
     parser.add_argument("--json", action="store_true", help="print the data instead of text")
     parser.parse_known_args = _everywhere(parser)  # type: ignore[method-assign,assignment]
+    parser.error = _wrong  # type: ignore[method-assign]
 
 
 def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
@@ -100,6 +103,12 @@ def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
         return found, []
 
     return known
+
+
+def _wrong(message: str) -> NoReturn:
+    """Refuse what argparse cannot read, such as an option without its value: in our words, not by all its usage."""
+    _show(at_terminal(refused(BadRequest(f"{message}; `/lcm help` lists what there is")), None), as_json=False)
+    raise SystemExit(REFUSED)
 
 
 def _help_wanted(typed: list[str]) -> Answer | None:

@@ -47,6 +47,8 @@ def _pin(deps: Access, words: Words) -> Answer:
     if not words.rest:
         return _list(deps)
     undo = words.rest[1:] == ("undo",)
+    if words.rest[1:] and not undo:
+        raise BadRequest(f"`/lcm pin` takes undo behind a name, not {words.rest[1]!r}")
     name = words.rest[0]
     before = _named(deps)
     _hold(deps, name, undo=undo, dry=words.dry)

@@ -54,10 +54,12 @@ def selection(words: Words) -> Selection:
     said: dict[str, str] = {}
     while rest:
         kind = rest.pop(0).lower()
-        if kind not in _KINDS or not rest:
+        if kind not in _KINDS:
             raise BadRequest(
                 f"`/lcm {words.name}` does not take {kind!r} (it takes: {', '.join(_KINDS)}, each with its value)"
             )
+        if not rest:
+            raise BadRequest(f"`/lcm {words.name} {kind}` needs a value; `/lcm help {words.name}` gives an example")
         said[kind] = rest.pop(0)
         while kind == "messages" and rest and rest[0].lower().startswith("msg_"):
             said[kind] += f",{rest.pop(0)}"
@@ -71,6 +73,12 @@ def selection(words: Words) -> Selection:
         tuple(number for _, number in addresses), said.get("session"), said.get("principal"),
         _moment(said["before"]) if "before" in said else None, said.get("matching", ""),
     )  # fmt: skip
+
+
+def _typed(words: Words) -> str:
+    """The selection in the words of whoever typed it: a mistyped name is seen there."""
+    named = f"--session {words.session}" if words.session else ""
+    return " ".join(filter(None, [*words.rest, named]))
 
 
 def _moment(text: str) -> float:
@@ -92,11 +100,11 @@ def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Wo
     done = purge.apply(deps, asked, words.progress, others) if words.apply else None
     planned = done.plan if done else purge.plan(deps, asked, words.progress, others)
     if not _anything(planned) and not (done and done.found):  # an apply that was stopped goes on with its proof
-        nothing = ["Nothing to purge: nothing that is stored matches.", *_silent(planned.there)]
+        nothing = [f"Nothing to purge: nothing that is stored fits `{_typed(words)}`.", *_silent(planned.there)]
         return Answer("\n".join(nothing), _data(planned), idle=True)
     if done is None:
         shown = ["This would be removed:", *(f"  {line}" for line in _planned(planned))]
-        lines = [*shown, "Dry run. The same with --apply does it. No backup is made: it would hold them."]
+        lines = [*shown, "Dry run. The same with --apply does it. No backup is made before: it would hold them."]
         lines += _elsewhere(deps, asked, planned)
         return Answer("\n".join(lines), _data(planned), FOUND if _kept(planned) else OK)
     lines, certificate = [*_planned(done.plan), *_elsewhere(deps, asked, done.plan)], {}

@@ -261,7 +261,7 @@ def test_a_file_without_messages_is_refused(text: str, tmp_path: Path) -> None:
     [
         (
             '{"role": "user", "content": "a"}\n{"role": "user", "content": }',
-            'line 2: {"role": "user", "content": } is not JSON',
+            """line 2: '{"role": "user", "content": }' is not JSON""",
         ),
         ('{"role": "user", "content": "a"}\n\n17', "line 3: 17 is not a message"),
         ('{"role": "user"}\n{"rolle": "user"}', 'line 2: {"rolle": "user"} is not a message'),

@@ -569,6 +569,7 @@ def test_a_damaged_backup_is_refused(world: Home) -> None:
     with pytest.raises(StoreCorrupt, match="not a sound backup") as refused:
         backup.restore(world.deps(), made.name)
     assert "name another backup" in refused.value.remedy  # the database is well: nothing is to be repaired
+    assert str(world.path) not in refused.value.remedy  # nor to be written over
     assert world.runtime.store.count() == 100
 
 

@@ -213,3 +213,18 @@ def test_notes_on_a_message_are_words(tmp_path: Path) -> None:
     assert set(explain._NOTES) == {name for name, bit in bits.items() if bit.bit_count() == 1}
     assert all(words or name in ("own_call", "shown") for name, words in explain._NOTES.items())
     assert isinstance(data["flags"], list)
+
+
+@pytest.mark.parametrize(
+    ("address", "way"), [("msg_99", "`/lcm search`"), ("sum_99", "`/lcm explain`"), ("file_9", "`/lcm search`")]
+)
+def test_an_address_without_anything_behind_it_leads_to_the_right_one(tmp_path: Path, address: str, way: str) -> None:
+    """At a terminal, which may read everything, it does not exist; elsewhere the right to it may be what lacks."""
+    world = Home(tmp_path)
+    world.say("hello")
+    operator, chat = (
+        command.answer(f"show {address}", deps).text for deps in (world.deps(trusted=True), world.deps("s1"))
+    )
+
+    assert f"{address} does not exist; {way}" in operator
+    assert way in chat

@@ -1075,7 +1075,7 @@ def test_hints_can_be_typed_where_they_are_shown(typed: str, world: Home, capsys
 def test_a_purge_that_would_remove_nothing_says_so(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
     """Six lines of zeros and an offer to do it are no answer."""
     assert call(world, "purge", "--matching", "nothing like this") == OK
-    assert capsys.readouterr().out == "Nothing to purge: nothing that is stored matches.\n"
+    assert capsys.readouterr().out == "Nothing to purge: nothing that is stored fits `matching nothing like this`.\n"
 
 
 def test_a_redaction_that_would_change_nothing_says_so(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1087,3 +1087,38 @@ def test_a_redaction_that_would_change_nothing_says_so(world: Home, capsys: pyte
 
     assert "Nothing to do: none of these was found." in clean
     assert "`hermes lcm redact github_token,jwt apply`" in capsys.readouterr().out
+
+
+def test_an_option_without_its_value_is_refused_in_a_line(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not by the usage of all that there is."""
+    with pytest.raises(SystemExit) as stopped:
+        call(world, "sessions", "--limit")
+    said = capsys.readouterr().err
+
+    assert stopped.value.code == REFUSED
+    assert said == "Not done: argument --limit: expected one argument; `hermes lcm help` lists what there is\n"
+
+
+def test_an_export_into_a_folder_is_told_to_name_a_file(
+    world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk is not full, and the folder may be written."""
+    assert call(world, "export", "s1", "-o", str(tmp_path)) == REFUSED
+    assert f"name a file in it, such as {tmp_path / 's1.jsonl'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["fleet"], ["fleet", "nonsense"], ["help", "doctor", "nonsense"]])
+def test_a_wrong_second_word_leads_to_the_help_of_the_first(
+    words: list[str], world: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list of all verbs does not say what it takes."""
+    assert call(world, *words) == REFUSED
+    assert f"`hermes lcm help {words[-2] if len(words) > 1 else words[0]}` says more" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["purge", "redact", "restore", "adopt", "rotate"])
+def test_help_says_that_apply_does_it(name: str, world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it keeps comes beside that, not in its place."""
+    call(world, "help", name)
+
+    assert re.search(r"With `apply` it (does it|makes a backup, and then does it)", shown_by(capsys))

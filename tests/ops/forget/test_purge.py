@@ -18,7 +18,7 @@ from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import FOUND, OK, REFUSED
 from hermes_lcm.dag import SummaryDag, fingerprint
-from hermes_lcm.ops import backup
+from hermes_lcm.ops import backup, explain
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.ops.forget.elsewhere import Selection
 from hermes_lcm.prompt.context_message import context_text
@@ -581,3 +581,32 @@ def test_an_archive_of_backups_is_unpacked_to_be_searched(tmp_path: Path) -> Non
 
     assert [each["holds"] > 0 for each in answer.data["certificate"]["files"] if each["path"] == str(packed)] == [True]
     assert answer.code == FOUND
+
+
+def test_a_purge_that_finds_nothing_names_what_it_looked_for(world: Home) -> None:
+    """A mistyped session would be taken for a purged one."""
+    assert "fits `session s-typo`." in ask(world, "purge session s-typo").text
+
+
+def test_a_kind_without_its_value_is_told_from_an_unknown_kind(world: Home) -> None:
+    assert "`/lcm purge session` needs a value" in ask(world, "purge session").text
+    assert "does not take 'people'" in ask(world, "purge people").text
+
+
+@pytest.mark.parametrize("word", ["undoo", "apply-not"])
+def test_a_word_behind_a_pin_that_is_not_undo_is_refused(world: Home, word: str) -> None:
+    """A mistyped undo would pin."""
+    answer = ask(world, f"pin msg_2 {word}")
+
+    assert answer.code == REFUSED
+    assert repr(word) in answer.text
+    assert ask(world, "pin").data["messages"] == []
+
+
+def test_the_note_on_a_purged_message_gives_the_purge_as_the_only_reason(world: Home) -> None:
+    """It matched no pattern of LCM_IGNORE_MESSAGE_PATTERNS, and no secret was found in it."""
+    ask(world, "purge messages msg_4 apply")
+    said, data = explain.explain(world.deps(trusted=True), "msg_4")
+
+    assert said["notes"] == "what it said was removed"
+    assert "purged" in data["flags"]
