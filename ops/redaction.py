@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..config import SENSITIVE_PATTERNS
 from ..errors import BadRequest, StoreError
-from ..ingest.filters import clean_message, redacted
+from ..ingest.filters import SECRETS, clean_message, redacted
 from ..records import Flag, Message, Row, Stored
 from ..storage import files
 from ..storage.upgrade import BACKUPS
@@ -365,6 +365,10 @@ def _redact(deps: Access, words: Words) -> Answer:
         f"cannot be read, so it may still hold one; remove it when you need it no more: {path}" for path in done.closed
     ]
     lines.append("No backup was made: it would hold them. Hermes' own session database (state.db) was not touched.")
+    if not (done.holding or done.unread) and (
+        not names or "all" in names
+    ):  # of what is looked out for, nothing is left
+        deps.health.resolved(SECRETS)
     data = {
         "messages": done.messages, "texts": done.texts, "secrets": done.secrets, "unread": sorted(set(done.unread)),
         "still_in": done.holding, "backups_with_secrets": done.backups, "unreadable": done.closed,

@@ -19,6 +19,7 @@ from worlds.process import Chat, chat
 from hermes_lcm import command
 from hermes_lcm.archive.ranges import Archive
 from hermes_lcm.command import FOUND, OK, REFUSED, run
+from hermes_lcm.ingest.filters import SECRETS as STORED_SECRETS
 from hermes_lcm.ops import backup, redaction
 from hermes_lcm.ops.redaction import ENCODED, preview
 from hermes_lcm.records import Flag, NewNode
@@ -503,3 +504,14 @@ def test_who_says_a_secret_as_other_words_is_named(tmp_path: Path) -> None:
     assert (answer.code, answer.data["said_in"]) == (FOUND, ["msg_2"])
     assert answer.data["still_in"] == [str(home.path)]
     assert "`hermes lcm purge` removes such: msg_2" in answer.text
+
+
+@pytest.mark.parametrize(("words", "solved"), [("", True), ("all", True), ("jwt", False)])
+def test_a_stored_secret_that_was_taken_out_is_no_problem_any_more(words: str, solved: bool, tmp_path: Path) -> None:
+    """Of one kind only, others may be left."""
+    home = Home(tmp_path / "home")
+    home.say(f"use {SECRETS[2]}")
+    home.runtime.health.degraded(STORED_SECRETS, "a message that was stored holds a secret")
+    command.answer(f"redact {words} apply", home.deps(None, trusted=True))
+
+    assert bool([each for each in home.runtime.health.problems() if each.topic == STORED_SECRETS]) != solved
