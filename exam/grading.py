@@ -189,7 +189,7 @@ def _graded(probe: Probe, grade: str) -> dict[str, Any]:
     }
 
 
-_BAR: Final = 24
+_BAR: Final = 10
 _SIGNS: Final = {"prompt": "#", "look": "+", "lost": "."}
 _LOST: Final = 8  # lost ones that are named
 
@@ -202,6 +202,8 @@ def text(data: Mapping[str, Any]) -> str:
     shown = [("", "questions", "in the prompt", "one search", "not found", "")]
     shown += [(name, str(each["n"]), *_shares(each), _bar(each)) for name, each in rows.items() if each["n"]]
     out = [head, *table(shown), "# in the prompt   + found by one search   . not found"]
+    if data["covered"]["n"]:
+        out.append("left the prompt: questions about messages that summaries stand for")
     if data["finished_shown_as_open"]:
         out.append(f"Finished requests that the prompt shows as open: {data['finished_shown_as_open']}")
     if not data["prompt_exact"]:

@@ -336,8 +336,16 @@ def _summaries(sums: Mapping[str, Any]) -> str:
     )
 
 
+def _none_of(total: Mapping[str, Any]) -> str:
+    """What was asked of models, where none of it costs money."""
+    parts = [counted(total["requests"], "request"), *([_summaries(total)] if total["summaries"] else [])]
+    return "; ".join(parts)
+
+
 def line(total: Mapping[str, Any], prices: Prices) -> str:
     """The sums of a day for status."""
+    if prices.why_free and not total["money"]:
+        return f"{_none_of(total)}: no money ({prices.why_free})"
     said = f"{_money(total['money'], prices)} for {counted(total['requests'], 'request')}"
     if total["summaries"]:
         said += f", {_money(total['summary_money'], prices)} of it for {_summaries(total)}"

@@ -63,8 +63,10 @@ def table(rows: Iterable[Sequence[object]], indent: str = "  ") -> list[str]:
     texts = [[one_line(str(cell)) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in texts) for n in range(min(map(len, texts)) - 1)] if texts else []
     return [
-        indent
-        + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), *row[len(widths) :]])
+        (
+            indent
+            + "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), *row[len(widths) :]])
+        ).rstrip()
         for row in texts
     ]
 

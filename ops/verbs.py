@@ -76,14 +76,17 @@ def notices(deps: Access, words: Words) -> Answer:
     if wanted not in ("", "on", "off"):
         raise BadRequest(f"`/lcm notices` takes on or off, not {wanted!r}")
     orders, principal = Orders(deps.db), deps.principal or (deps.session.principal if deps.session else LOCAL)
+    here = "at this terminal" if deps.trusted else "in this chat"
     if wanted and words.dry:
-        return Answer(f"Each compaction would say {'one line' if wanted == 'on' else 'nothing'} here.", {"dry": True})
+        return Answer(
+            f"Compactions would say {'one line each' if wanted == 'on' else 'nothing'} {here}.", {"dry": True}
+        )
     if wanted:
         orders.say_notices(principal, wanted=wanted == "on")
     chosen = orders.notices(principal)
     now = deps.config.compaction_notices if chosen is None else chosen
-    source = "LCM_COMPACTION_NOTICES" if chosen is None else "chosen in this chat"
-    said = f"Each compaction says {'one line' if now else 'nothing'} here ({source})."
+    source = "LCM_COMPACTION_NOTICES" if chosen is None else f"chosen {here}"
+    said = f"Compactions say {'one line each' if now else 'nothing'} {here} ({source.replace(here, 'here')})."
     return Answer(f"{said} `/lcm notices {'off' if now else 'on'}` changes that.", {"notices": now, "source": source})
 
 
@@ -143,7 +146,9 @@ def apply_preset(deps: Access, words: Words) -> Answer:
     lines = [line for line in presets.preview(name) if line.partition("=")[0] not in own]
     head = [f"Dry run of {name}: nothing is changed. To use it, set these variables:"]
     kept = [
-        f"  (left out: you have set {key} yourself, to {value['value']}; the preset has {value['preset']})"
+        f"  (left out: {key} is {value['value']} already)"
+        if value["value"] == value["preset"]
+        else f"  (left out: you have set {key} yourself, to {value['value']}; the preset has {value['preset']})"
         for key, value in own.items()
     ]
     bad = [f"  (invalid and therefore not in effect: {text})" for text in said["invalid_settings"].values()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,13 @@ OUTCOME = Outcome([], "compacted", 51_000, 36_400, assembly_id=1, folded=84, lea
 def test_the_line_is_honest(changes: dict[str, Any], said: str) -> None:
     """What is not whole is said."""
     assert said in compress.folded(dataclasses.replace(OUTCOME, **changes), 0.41, "/lcm shows them")
+
+
+@pytest.mark.parametrize(("trusted", "where"), [(True, "at this terminal"), (False, "in this chat")])
+def test_the_answer_says_whose_lines_are_meant(agent: Agent, trusted: bool, where: str) -> None:
+    """At a terminal they are those of all its sessions; there is no chat."""
+    engine = agent.context_compressor
+    engine.runtime.observe("s", chat().turns(1))
+    deps = replace(operator_access(engine.runtime, engine.runtime.find_session("s"), engine), trusted=trusted)
+
+    assert answer("notices off", deps).text.startswith(f"Compactions say nothing {where} (chosen here).")
