@@ -148,10 +148,10 @@ def _open(row: Row, seen: Counter[str]) -> Probe:
 
 def _values(prose: Sequence[Row], seen: Counter[str]) -> Iterator[Probe]:
     """Questions that one sentence answers: of a label that stands before several values nobody could tell which is meant."""
-    said = [frozenset(words_of(sentence)) for row in prose for sentence, *_ in work_log.value_sentences(row.text)]
+    said = [frozenset(words_of(sentence)) for row in prose for sentence, *_ in statements.naming(row.text)]
     for entry in work_log.values(prose):
         sentence = entry.text[1:-1].rstrip("…")
-        value = work_log.value_in(sentence)
+        value = statements.value_in(sentence)
         near, named = _rare(sentence.replace(value, " "), seen, 4).split(), words_of(value)
         if value and len(near) > 1 and all(words.issuperset(named) for words in said if words.issuperset(near)):
             groups = tuple(frozenset([word]) for word in [*named, *near[:2]])

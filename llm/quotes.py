@@ -1,8 +1,8 @@
 """
-Verbatim lines of a source beside its summary: files changed, what was done, words of the user, error lines.
+Verbatim lines of a source beside its summary: files changed, errors, what was done, what cannot be, values, words of the user.
 
-Owns which are quoted within a room of tokens. Pure; no model is asked. A line is worth the words in it that nothing before it
-says, so that what was said twice is quoted once. Records hand their quotations on.
+Owns which are quoted within a room of tokens. Pure; no model is asked. A line is worth the words and names in it that nothing
+before it says, so that what was said twice is quoted once. Records hand their quotations on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ WORDS: Final = "The user's words"
 ERRORS: Final = "Error lines"
 DONE: Final = "Done"
 REFUSED: Final = "Said not to be possible"
-_TITLES: Final = frozenset(f"{title}:" for title in (WORDS, ERRORS, DONE, REFUSED))
+NAMED: Final = "Values named"
+_TITLES: Final = frozenset(f"{title}:" for title in (WORDS, ERRORS, DONE, REFUSED, NAMED))
 _LISTS: Final = (f"{FILES}: ", "Anchors: ")
 _LINE_CHARS: Final = 280
 _ERROR_CHARS: Final = 120
@@ -32,6 +33,7 @@ _ERRORS_SHARE: Final = 0.3
 #: And what was done.
 _DONE_SHARE: Final = 0.4
 _REFUSED_SHARE: Final = 0.35
+_NAMED_SHARE: Final = 0.15
 _DONE_CHARS: Final = 200
 _STANDING_WEIGHT: Final = 2.0
 _DIRECTIVE_WEIGHT: Final = 1.2
@@ -73,11 +75,12 @@ def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
     if files and count(files) <= room // 3:
         out.append(f"{FILES}: {files}")
         room -= count(files) + 4
-    known = set(_WORD.findall(said.casefold()))
+    known = _told(said)
     for title, found, share in (
         (ERRORS, _errors(lines), _ERRORS_SHARE),
         (DONE, _done(lines), _DONE_SHARE),
         (REFUSED, _refused(lines), _REFUSED_SHARE),
+        (NAMED, _named(lines), _NAMED_SHARE),
         (WORDS, _words(source), 1.0),
     ):
         chosen = _covering(list(found), known, int(room * share), count)
@@ -107,9 +110,7 @@ def said_tokens(lines: Iterable[SourceLine], count: Count) -> int:
 def _covering(lines: list[_Line], known: set[str], room: int, count: Count) -> list[_Line]:
     """Lines that say most that is new for what they cost, in their order. ``known`` grows by what they say."""
     chosen: set[_Line] = set()
-    waiting = {
-        line.text: (line, frozenset(_WORD.findall(line.text.casefold())), count(line.text) + 2) for line in lines
-    }
+    waiting = {line.text: (line, frozenset(_told(line.text)), count(line.text) + 2) for line in lines}
     worth = {text: _worth(*entry, known) for text, entry in waiting.items()}
     while worth and room > 0:
         best = max(worth, key=worth.__getitem__)
@@ -128,6 +129,12 @@ def _covering(lines: list[_Line], known: set[str], room: int, count: Count) -> l
             known |= words
             room -= cost
     return [line for line in dict.fromkeys(lines) if line in chosen]
+
+
+def _told(text: str) -> set[str]:
+    """What a text tells: its words, and once more the names and figures in it, which nobody can guess."""
+    names = (*salience.terms(text), *salience.phrases(text))
+    return {*_WORD.findall(text.casefold()), *(f"={name}" for name in names)}
 
 
 def _worth(line: _Line, words: frozenset[str], cost: int, known: set[str]) -> float:
@@ -219,6 +226,16 @@ def _refused(lines: Iterable[SourceLine]) -> Iterator[_Line]:
             yield from (_Line(clip(text, _LINE_CHARS), 1.0) for text in said)
         elif line.role == "summary":
             yield from (_Line(text, 1.0) for text in _section(line.text, REFUSED))
+
+
+def _named(lines: Iterable[SourceLine]) -> Iterator[_Line]:
+    """Sentences in which replies name values; what users name is among their words."""
+    for line in lines:
+        if line.role == "assistant":
+            said = statements.naming(_CALL.split(line.text, maxsplit=1)[0])
+            yield from (_Line(clip(each.text, _LINE_CHARS), 1.0) for each in said)
+        elif line.role == "summary":
+            yield from (_Line(text, 1.0) for text in _section(line.text, NAMED))
 
 
 def _section(text: str, title: str) -> Iterator[str]:

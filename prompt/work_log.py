@@ -25,7 +25,6 @@ from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
 _RESULT_CHARS: Final = 20_000
-_VALUE_CHARS: Final = 8_000  # of a message in which values are looked for
 _REMEMBERED: Final = 4000  # heads of messages whose reading is kept: most were there at the compaction before
 _LINE: Final = (20, 220)  # characters of an error line
 _PATH_KEYS: Final = ("path", "file_path", "file", "filename", "filepath", "target_file")
@@ -66,14 +65,6 @@ _ERROR: Final = re.compile(
     re.IGNORECASE,
 )
 _FRAME: Final = re.compile(r"^\s*(?:at \S|File \"|\d+ \||npm ERR! at|from \S+:\d+)")
-_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
-_VALUE: Final = re.compile(
-    r"https?://[^\s)\]>`\"',]+|[$€£]\d[\d,]*(?:\.\d+)?|#[0-9a-fA-F]{6}\b|\b\d{4}-\d\d-\d\d\b|(?<![\w.])v?\d+\.\d+\.\d+(?![\w.])|"
-    rf"\b{_MONTH}\.? \d{{1,2}}(?:, \d{{4}})?\b|\b[A-Z]{{2,}}-\d+\b|\b\d+(?:\.\d+)?%|(?:(?<=port )|(?<=localhost:))\d{{2,5}}\b"
-)
-_MAY_NAME: Final = re.compile(r"\d|://|#[0-9a-fA-F]{6}")
-
-
 _DEED_CHARS: Final = 200
 _ARGUMENT_SHOWN: Final = 120
 _ID: Final = re.compile(r"(?:^|_)(?:id|key|number|url|code)$", re.IGNORECASE)
@@ -410,7 +401,7 @@ def values(rows: Sequence[Row]) -> list[Entry]:
     spans: dict[tuple[int, str], tuple[int, int]] = {}
     users = {row.store_id for row in rows if row.head.role == "user"}
     for row in rows:
-        told = value_sentences(row.text)
+        told = statements.naming(row.text)
         for sentence, changes, found in told:
             for value, first, stop in found:
                 if value in last and last[value][0] in users and row.store_id not in users and not changes:
@@ -422,30 +413,6 @@ def values(rows: Sequence[Row]) -> list[Entry]:
         times.update({value for _, _, found in told for value, _, _ in found})
     kept = dict.fromkeys(key for value, key in last.items() if times[value] > 1)
     return [Entry(at, quoted(_around(sentence, *spans[at, sentence]), 260)) for at, sentence in kept]
-
-
-def value_sentences(text: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
-    """Sentences with values: (sentence, does it tell of a change, the values and where they stand)."""
-    return _value_sentences(text[:_VALUE_CHARS])
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _value_sentences(head: str) -> tuple[tuple[str, bool, tuple[tuple[str, int, int], ...]], ...]:
-    if not _MAY_NAME.search(head):
-        return ()
-    out = []
-    for sentence in salience.sentences(statements.FENCED.sub("\n", head)):
-        if 20 <= len(sentence) <= 400 and _MAY_NAME.search(sentence):
-            found = tuple((match[0].rstrip("."), *match.span()) for match in _VALUE.finditer(sentence))
-            if found:
-                out.append((sentence, bool(statements.DID.search(sentence)), found))
-    return tuple(out)
-
-
-def value_in(text: str) -> str:
-    """The first value of a text; "" where there is none."""
-    found = _VALUE.search(text)
-    return found[0].rstrip(".") if found else ""
 
 
 def _around(sentence: str, start: int, stop: int) -> str:

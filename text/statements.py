@@ -1,5 +1,6 @@
 """
-Statements by their words: rules of a user, and which takes the place of an earlier one; outcomes and refusals of a reply.
+Statements by their words: rules of a user, and which takes the place of an earlier one; outcomes and refusals of a reply;
+values (an address, a price, a version, a date, a port) and the sentences that name them.
 
 Pure. Somebody else's words, quotations, habits and permissions rule nothing. Of two rules only what they say counts: the same
 said and forbidden, the earlier thing named behind "instead of", or a word of change with most words in common.
@@ -11,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..records import Row
 from . import salience
@@ -547,3 +548,48 @@ def refusals(text: str) -> tuple[str, ...]:
         and _REFUSED.search(sentence)
         and "polog" not in sentence
     )
+
+
+# -- values -------------------------------------------------------------------------------------------------------
+_NAMED_CHARS: Final = 8_000  # of a message in which values are looked for
+_REMEMBERED_HEADS: Final = 4000  # of messages: most were there at the compaction before
+_NAMING: Final = (20, 400)  # characters of a sentence
+_MONTH: Final = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_VALUE: Final = re.compile(
+    r"https?://[^\s)\]>`\"',]+|[$€£]\d[\d,]*(?:\.\d+)?|#[0-9a-fA-F]{6}\b|\b\d{4}-\d\d-\d\d\b|(?<![\w.])v?\d+\.\d+\.\d+(?![\w.])|"
+    rf"\b{_MONTH}\.? \d{{1,2}}(?:, \d{{4}})?\b|\b[A-Z]{{2,}}-\d+\b|\b\d+(?:\.\d+)?%|(?:(?<=port )|(?<=localhost:))\d{{2,5}}\b"
+)
+_MAY_NAME: Final = re.compile(r"\d|://|#[0-9a-fA-F]{6}")
+
+
+class Naming(NamedTuple):
+    """A sentence with values: does it tell of a change, and each value with where it stands."""
+
+    text: str
+    changes: bool
+    values: tuple[tuple[str, int, int], ...]
+
+
+def naming(text: str) -> tuple[Naming, ...]:
+    """Sentences of a message that name values; none of the code in it."""
+    return _naming(text[:_NAMED_CHARS])
+
+
+@lru_cache(maxsize=_REMEMBERED_HEADS)
+def _naming(head: str) -> tuple[Naming, ...]:
+    salience.pause()
+    if not _MAY_NAME.search(head):
+        return ()
+    out = []
+    for sentence in salience.sentences(FENCED.sub("\n", head)):
+        if _NAMING[0] <= len(sentence) <= _NAMING[1] and _MAY_NAME.search(sentence):
+            found = tuple((match[0].rstrip("."), *match.span()) for match in _VALUE.finditer(sentence))
+            if found:
+                out.append(Naming(sentence, bool(DID.search(sentence)), found))
+    return tuple(out)
+
+
+def value_in(text: str) -> str:
+    """The first value of a text; "" where there is none."""
+    found = _VALUE.search(text)
+    return found[0].rstrip(".") if found else ""

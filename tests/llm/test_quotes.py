@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hermes_lcm.llm import prompts
-from hermes_lcm.llm.quotes import DONE, ERRORS, FILES, REFUSED, WORDS, quotes
+from hermes_lcm.llm.quotes import DONE, ERRORS, FILES, NAMED, REFUSED, WORDS, quotes
 from hermes_lcm.llm.source import Source
 from hermes_lcm.records import SourceLine, SummaryTask
 from hermes_lcm.text.tokens import count
@@ -140,3 +140,20 @@ def test_what_was_done_and_what_is_not_possible_is_quoted_from_replies_and_calls
     assert f"{DONE}:\n- close_issue number: 77; labels: bug\n- I closed the issue about the slow scheduler." in text
     assert f"{REFUSED}:\n- The old branch cannot be deleted while a release still points to it." in text
     assert "Thank you" not in text
+
+
+def test_values_that_replies_name_are_quoted_and_handed_on():
+    """From a leaf to the record of leaves, too; a sentence without a value is not."""
+    text = quoted(("assistant", "The staging host listens on port 7443 since March 3. It is quick. Shall I go on?"))
+    again = quoted(("summary", text))
+
+    assert text.splitlines() == [f"{NAMED}:", "- The staging host listens on port 7443 since March 3."]
+    assert again == text
+
+
+def test_names_and_figures_are_quoted_before_other_words() -> None:
+    """Where there is no room for both: nobody can guess the names."""
+    talk = ("user", "My sister thinks that it is so lovely to be there.")
+    facts = ("user", "My parcel is GX4471Q, ticket OPS-7731, room B12, gate C4.")
+
+    assert quoted(talk, facts, room=25).splitlines() == [f"{WORDS}:", f"- {facts[1]}"]

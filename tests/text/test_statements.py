@@ -6,7 +6,7 @@ import pytest
 from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ledger.facts import stated
-from hermes_lcm.text import salience
+from hermes_lcm.text import salience, statements
 from hermes_lcm.text.statements import is_order, is_rule, label, lifts, own_words, replaces
 
 LOGS = [
@@ -248,3 +248,35 @@ def test_rules_are_compared_in_linear_time(text: str) -> None:
         replaces(said, "Always use tabs.")
 
     assert excess(read, text, text * 8) < LIMIT
+
+
+@pytest.mark.parametrize(
+    ("said", "named"),
+    [
+        ("The report is at https://example.org/r/7, read it.", ["https://example.org/r/7"]),
+        ("The fare of that flight is $1,625.50 in all.", ["$1,625.50"]),
+        ("We release v2.14.0 of it on 2026-03-01.", ["v2.14.0", "2026-03-01"]),
+        ("The server listens on port 7443 since May 2.", ["7443", "May 2"]),
+        ("It is ticket OPS-114, and 75% of it are done.", ["OPS-114", "75%"]),
+    ],
+)
+def test_a_sentence_is_given_with_the_values_that_it_names(said: str, named: list[str]) -> None:
+    """Each with its place."""
+    found = [value for sentence in statements.naming(said) for value in sentence.values]
+
+    assert [value for value, *_ in found] == named
+    assert statements.value_in(said) == named[0]
+
+
+def test_code_names_no_value() -> None:
+    """What stands in a fence was not said."""
+    assert (
+        statements.naming("Like this:\n```\nserver.listen(port 7443) # v2.14.0\n```\nThat is all there is to it.") == ()
+    )
+
+
+def test_a_sentence_tells_whether_something_was_changed() -> None:
+    """`moved to`, not `is`."""
+    told = [each.changes for each in statements.naming("I moved the server to port 7443. The other is on port 8080.")]
+
+    assert told == [True, False]
