@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hermes_lcm.llm import prompts
 from hermes_lcm.llm.quotes import DONE, ERRORS, FILES, NAMED, REFUSED, WORDS, quotes
 from hermes_lcm.llm.source import Source
@@ -45,6 +47,30 @@ def test_an_error_is_quoted_before_code_that_names_one():
 
     found = quoted(("tool", "\n".join(read)), room=80).splitlines()
     assert found == [f"{ERRORS}:", "- ValueError: 7 is no colour", "- FAILED tests/test_hex.py"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'e556d5b A number has an anchor of its own", "exit_code": 0, "error": null}',
+        r"{\"error\": \"\", \"rows\": 3}",
+        "12 passed, 0 failed",
+        "Found 0 errors in 40 files",
+        "failures=0 errors=0",
+        "{'error': None}",
+    ],
+)
+def test_a_result_that_says_there_was_no_error_is_no_error_line(line: str) -> None:
+    """The host's terminal ends each answer so."""
+    assert quoted(("tool", f"{line}\ndone")) == ""
+    assert "Permission denied" in quoted(("tool", f"{line} Permission denied"))
+
+
+@pytest.mark.parametrize(
+    "line", ["error: 05 open", "error=0x80070005", "3 failed, 0 errors", "no error handler: failed to load"]
+)
+def test_a_line_that_tells_of_an_error_beside_none_is_one(line: str) -> None:
+    assert line in quoted(("tool", line))
 
 
 def test_a_reply_that_only_says_done_is_not_quoted():
