@@ -6,35 +6,44 @@ budget; who keeps it is the caller's business. The clock is wall time for the sa
 threads.
 
 A model that answered is a model that works, but not one that can summarise: refused chunks are counted by themselves, and only a
-summary that passed ends the pause after them. Until then none of them is asked for again.
+summary that passed ends the pause after them. Until then none of them is asked for again, and one that is refused a second time
+is no more.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 _MOST_DOUBLINGS: Final = 1  # of the pause, each time that a model is refused again
 _MOST_CHUNKS: Final = 1000  # that are remembered as refused
+#: A refused chunk: it waits for a summary of another one, may be asked for again since there is one, or was refused again.
+_WAITS, _AGAIN, _NEVER = "waits", "again", "never"
 
 
 class _Route:
     def __init__(
-        self, failures: int = 0, retry_at: float = 0.0, reason: str = "", refusals: int = 0, chunks: Sequence[str] = ()
+        self,
+        failures: int = 0,
+        retry_at: float = 0.0,
+        reason: str = "",
+        refusals: int = 0,
+        chunks: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.failures = failures
         self.refusals = refusals  # chunks in a row of which no answer passed
         self.retry_at = retry_at  # 0: closed
         self.reason = reason
-        self.chunks = dict.fromkeys(chunks)  # refused ones, oldest first
+        self.chunks = dict(chunks)  # refused ones, oldest first, and what is to be done with each
         self.probing = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "failures": self.failures, "retry_at": self.retry_at, "reason": self.reason, "refusals": self.refusals,
-            "chunks": list(self.chunks),
+            "chunks": self.chunks,
         }  # fmt: skip
 
 
@@ -52,10 +61,10 @@ class Breaker:
         self._lock = threading.Lock()
 
     def has_refused(self, route: str, chunk: str) -> bool:
-        """Was this chunk refused, and no summary of the route has passed since?"""
+        """Was this chunk refused, and no summary of the route has passed since, or was it refused twice?"""
         with self._lock:
             state = self._routes.get(route)
-            return state is not None and chunk in state.chunks
+            return state is not None and state.chunks.get(chunk, _AGAIN) != _AGAIN
 
     def allow(self, route: str) -> bool:
         """May this route be called now? A True must be followed by ``success``, ``failure`` or ``release``."""
@@ -77,12 +86,21 @@ class Breaker:
             if state is not None and state.refusals:
                 state.failures = 0
             else:
-                self._routes.pop(route, None)
+                self._close(route)
 
     def passed(self, route: str) -> None:
         """An answer of the route was a summary."""
         with self._lock:
-            self._routes.pop(route, None)
+            chunks = self._close(route)
+            chunks.update({chunk: _AGAIN for chunk, then in chunks.items() if then == _WAITS})
+
+    def _close(self, route: str) -> dict[str, str]:
+        """The route works: nothing is remembered but the chunks that it was refused for, which are given."""
+        state = self._routes.pop(route, None)
+        if state is None or not state.chunks:
+            return {}
+        self._routes[route] = _Route(chunks=state.chunks)
+        return self._routes[route].chunks
 
     def refused(self, route: str, reason: str, chunk: str = "") -> None:
         """No answer of the route about a chunk was a summary. Its pause doubles with each chunk after the first ones."""
@@ -90,7 +108,7 @@ class Breaker:
             state = self._routes.setdefault(route, _Route())
             state.refusals += 1
             if chunk:
-                state.chunks[chunk] = None
+                state.chunks[chunk] = _WAITS if state.chunks.get(chunk, _WAITS) == _WAITS else _NEVER
             while len(state.chunks) > _MOST_CHUNKS:
                 state.chunks.pop(next(iter(state.chunks)))
             state.reason = reason[:200]
@@ -138,10 +156,17 @@ class Breaker:
                     _number(saved.get("retry_at")),
                     reason=str(saved.get("reason", "")),
                     refusals=int(_number(saved.get("refusals"))),
-                    chunks=[str(each) for each in chunks] if isinstance(chunks := saved.get("chunks"), list) else (),
+                    chunks=_chunks(saved.get("chunks")),
                 )
         with self._lock:
             self._routes = routes
+
+
+def _chunks(saved: object) -> dict[str, str]:
+    """Refused chunks as they were dumped; in a list, by earlier versions: all of them wait."""
+    if isinstance(saved, Mapping):
+        return {str(chunk): str(then) for chunk, then in saved.items()}
+    return dict.fromkeys(map(str, saved), _WAITS) if isinstance(saved, list) else {}
 
 
 _BUCKETS: Final = 60

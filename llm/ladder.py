@@ -256,7 +256,7 @@ class Ladder:
     def _on_route(self, task: SummaryTask, route: str, run: _Run) -> _Accepted | None:
         """The task summarised by one route, in parts where needed; None when the route fails at any part."""
         if self._breaker.has_refused(route, run.chunk):
-            run.note(route, "", "refused before, and none of its summaries has passed since")
+            run.note(route, "", "refused before")
             return None
         if not self._breaker.allow(route):
             run.note(route, "", "left alone after failures")

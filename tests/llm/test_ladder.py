@@ -298,8 +298,22 @@ def test_a_refused_chunk_is_asked_for_again_only_after_another_one_passed():
     again.summarise(task(focus="the importer"), deadline=LATER)
 
     assert (asked, left.quality) == (2, "provisional")
-    assert checks(left)["reasons"] == ["refused before, and none of its summaries has passed since"]
+    assert checks(left)["reasons"] == ["refused before"]
     assert again.summarise(task(), deadline=LATER).quality == "verified"
+
+
+def test_a_chunk_that_is_refused_again_is_asked_for_no_more():
+    """However many of others pass, and with a restart between."""
+    bad, good = BAD["tiny"], lambda prompt: Reply(honest(prompt))
+    model = Scripted([bad, bad, good, bad, bad, good])
+    one, again = ladder(model, threshold=9), ladder(model, threshold=9)
+    for each in ("", "the importer", "", "the tests", ""):
+        one.summarise(task(focus=each), deadline=LATER)
+    again._breaker.load(json.loads(json.dumps(one._breaker.dump())))
+    left = again.summarise(task(), deadline=LATER)
+
+    assert len(model.asked) == 6
+    assert checks(left)["reasons"] == ["refused before"]
 
 
 def test_one_good_summary_makes_up_for_a_refused_chunk():
