@@ -76,7 +76,7 @@ def selection(words: Words) -> Selection:
 
 
 def _typed(words: Words) -> str:
-    """The selection in the words of whoever typed it: a mistyped name is seen there."""
+    """The selection as it was typed: a mistyped name is seen there."""
     named = f"--session {words.session}" if words.session else ""
     return " ".join(filter(None, [*words.rest, named]))
 
