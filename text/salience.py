@@ -233,7 +233,7 @@ def bounded(text: str) -> str:
 def stretch(text: str, start: int, stop: int) -> str:
     """Text between two places, without what they leave of a word: half a name is another name."""
     start, stop = max(0, start), min(len(text), stop)
-    first, last = _PART.match(text, start, stop), _PART.match(text[stop - _PART_CHARS : stop][::-1])
+    first, last = _PART.match(text, start, stop), _PART.match(text[max(0, stop - _PART_CHARS) : stop][::-1])
     if start and first and _PART.match(text[start - 1]):
         start = first.end()
     if stop < len(text) and last and _PART.match(text[stop]):

@@ -7,7 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from worlds import linear
 
@@ -201,9 +201,13 @@ def test_half_a_name_is_no_name(before):
     assert set(Reading(line("tool", result)).items()) <= {"customer_number", "payment_id"}
 
 
-@given(st.text(alphabet="ab_. ", max_size=60), st.integers(-5, 70), st.integers(-5, 70))
-def test_a_stretch_has_whole_words(text, start, stop):
-    """Those that stand between the places, unless one word is all there is."""
+@given(
+    st.text(alphabet="ab_. ", max_size=60), st.integers(-5, 70), st.integers(-5, 70), st.sampled_from(["", " c" * 200])
+)
+@example("a name_of_it", 0, 8, " c" * 200)
+def test_a_stretch_has_whole_words(text, start, stop, behind):
+    """Those that stand between the places, unless one word is all there is; also near the beginning of a long text."""
+    text += behind
     words = salience.stretch(text, start, stop).split()
 
     assert set(words) <= set(text.split())
