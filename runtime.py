@@ -295,15 +295,13 @@ class Runtime:
         made = self.ladder.summarise(task, **limits)
         self.took("summary_seconds", time.perf_counter() - began)
         self.count("summaries_total", quality=made.quality)
-        if made.quality == "verified":
-            self.health.resolved(_DAILY)
-        elif DAILY_LIMIT in made.checks:
-            limit = (
-                f"LCM_SUMMARY_DAILY_TOKENS={self.config.summary_daily_tokens} are used up: extracts stand for summaries"
-            )
-            self.health.degraded(
-                _DAILY, limit, severity="warning", remedy="raise it, or wait: the oldest hour frees its part"
-            )
+        used_up = (
+            f"LCM_SUMMARY_DAILY_TOKENS={self.config.summary_daily_tokens} are used up: extracts stand for summaries"
+        )
+        self.health.tell(
+            _DAILY, used_up if DAILY_LIMIT in made.checks else "", severity="warning",
+            remedy="raise it, or wait: the oldest hour frees its part",
+        )  # fmt: skip
         return made
 
     def _compaction(self, config: Config) -> None:

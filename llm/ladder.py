@@ -378,11 +378,13 @@ class Ladder:
             raise _Stop
         max_tokens = max(600, 2 * task.target_tokens)
         reserved = self._count(prompt.text) + max_tokens
-        if not self._spend.reserve(reserved, run.whole.task.chat):
-            run.note(route, "", "spend limit reached")
-            raise _Stop
         if self._daily is not None and not self._daily.reserve(reserved):
             run.note(route, "", DAILY_LIMIT)
+            raise _Stop
+        if not self._spend.reserve(reserved, run.whole.task.chat):
+            if self._daily is not None:
+                self._daily.settle(reserved=reserved, spent=0)
+            run.note(route, "", "spend limit reached")
             raise _Stop
         read = written = 0
         try:

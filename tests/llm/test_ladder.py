@@ -686,6 +686,18 @@ def test_tokens_of_a_day_end_in_extracts():
     assert "daily token limit" in made[-1].checks
 
 
+@pytest.mark.parametrize(("before", "day", "why"), [(0, 1, "daily token limit"), (2, 10_000, "spend limit")])
+def test_a_call_that_one_limit_forbids_counts_for_no_other(before: int, day: int, why: str):
+    """It was not made: once that limit gives way, the other has all its room."""
+    one = ladder(Scripted(), spend=SpendGuard(max_calls=2, window_s=86_400.0, clock=lambda: 0.0))
+    one._daily = SpendGuard(max_calls=0, max_tokens=day, window_s=86_400.0, clock=lambda: 0.0)
+    assert all(one._spend.reserve(1) for _ in range(before))
+    made = [one.summarise(task(), deadline=LATER) for _ in range(3)][-1]
+
+    assert why in made.checks
+    assert (one._spend.used()[0], one._daily.used()[1]) == (before, 0)
+
+
 def test_texts_are_read_one_after_the_other_and_models_are_asked_side_by_side(monkeypatch: pytest.MonkeyPatch):
     """Each further thread that reads a long text makes every turn of every chat wait; one that waits for a model does not."""
     at_once, most = [0], [0]
