@@ -318,6 +318,16 @@ class SummaryDag:
                     if place < len(sources):
                         yield sources[place], fact
 
+    @staticmethod
+    def facts_at(node: Node, places: Mapping[int, int]) -> dict[str, Any]:
+        """Checks with the facts beside a leaf whose messages stand at other places among its sources; no other message's."""
+        facts = [
+            [places[place], each.kind, each.quote, each.subject, each.value, each.digest]
+            for place, each in _stated(node.checks)
+            if place in places
+        ]
+        return {STATED: facts} if facts else {}
+
     def parents(self, node_id: int) -> list[int]:
         """Nodes that were condensed from this one."""
         return [row[0] for row in self._db.query(_PARENTS, (node_id,))]

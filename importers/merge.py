@@ -8,6 +8,7 @@ Doing it again, or going on after an interruption, adds nothing.
 
 from __future__ import annotations
 
+import json
 from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..dag import fingerprint
 from ..ingest.transcript import Transcripts
-from ..records import PURGED_RUNG, Assembly, Flag, NewNode, Node, Row, Stored
+from ..records import PURGED_RUNG, STATED, Assembly, Flag, NewNode, Node, Row, Stored
 from ..session import INHERITS, Cut, Session
 from ..storage.meta import Meta
 from ..store import Segment
@@ -465,7 +466,11 @@ class _Merge:
                 return True
             before = self._deps.dag.by_fingerprint(home, name, (node.quality,))
             made = (
-                before[0] if before else self._deps.dag.add(self._new(node, home, sources, name), now=node.created_at)
+                before[0]
+                if before
+                else self._deps.dag.add(
+                    self._new(node, home, sources, name, [known.get(n) for n in there]), now=node.created_at
+                )
             )
         self.out.nodes += not before
         self._ids.nodes[node.node_id] = made.node_id
@@ -488,10 +493,17 @@ class _Merge:
         )  # fmt: skip
         return same and set(sources).issubset(self._deps.dag.sources(node.node_id))
 
-    def _new(self, node: Node, home: int, sources: tuple[int, ...], name: bytes) -> NewNode:
+    def _new(
+        self, node: Node, home: int, sources: tuple[int, ...], name: bytes, there: Sequence[int | None]
+    ) -> NewNode:
+        checks = node.checks
+        if STATED in node.facts and there != [*sources]:
+            places = {n: sources.index(each) for n, each in enumerate(there) if each in sources}
+            rest = {name: said for name, said in node.facts.items() if name != STATED}
+            checks = json.dumps({**rest, **self._deps.dag.facts_at(node, places)})
         return NewNode(
             home, node.depth, node.quality, node.text, node.expand_hint, node.tokens, node.source_tokens, sources, name,
-            node.model, node.rung, node.checks, self._ids.nodes.get(node.replaces or 0), node.node_id,
+            node.model, node.rung, checks, self._ids.nodes.get(node.replaces or 0), node.node_id,
         )  # fmt: skip
 
     def _prompts(self, conversation: int) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from ..records import StatedFact
 from ..text import markers, salience
 from ..text.salience import MONTHS, lazy
+from ..text.secret_kinds import REDACTED
 from ..text.statements import QUOTED, own_words
 from . import languages
 from .rules import is_rule, may_be_rule
@@ -23,6 +24,7 @@ from .rules import is_rule, may_be_rule
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000
 _OF_A_MESSAGE: Final = 12
+_MOVED_CHARS: Final = 20_000  # of a message, in which words that moved are looked for
 _SENTENCE_CHARS: Final = 900
 _BEFORE, _QUOTE_CHARS = 90, 240  # of a long sentence, around what was found
 _DAY: Final = (
@@ -304,8 +306,8 @@ def told(text: str, facts: Iterable[StatedFact], known: Iterable[Fact]) -> tuple
 
 
 def _told(typed: str, own: Iterable[str], stated: StatedFact) -> Fact | None:
-    quote = typed[slice(*stated.quote)]
-    if StatedFact.digest_of(quote) != stated.digest:
+    quote = _quotation(typed, stated)
+    if not quote:
         return None
     subject, value = (quote[slice(*span)].strip() for span in (stated.subject, stated.value))
     rule = stated.kind == RULE
@@ -319,6 +321,14 @@ def _told(typed: str, own: Iterable[str], stated: StatedFact) -> Fact | None:
     if rule:  # the whole sentence: what is left out of it may be a "never"
         return Fact(RULE, "", inside, inside, told=True)
     return Fact(stated.kind, subject, value, _quote(inside, at, at + len(value)), told=True)
+
+
+def _quotation(typed: str, stated: StatedFact) -> str:
+    """The words that a fact points at; "" where they are gone. Where secrets were taken out, those behind them moved."""
+    first, last = stated.quote
+    starts = range(min(len(typed), _MOVED_CHARS)) if REDACTED in typed else ()
+    said = (typed[at : at + last - first] for at in (first, *starts))
+    return next((each for each in said if StatedFact.digest_of(each) == stated.digest), "")
 
 
 def _is_same(fact: Fact, other: Fact) -> bool:

@@ -442,6 +442,7 @@ def _made_again(deps: Access, node_ids: Sequence[int], gone: frozenset[int]) -> 
     out: dict[int, Node] = {}
     for node in deps.dag.nodes(node_ids):
         sources = deps.dag.sources(node.node_id)
+        facts: dict[str, Any] = {}
         if node.depth:
             below = {each.node_id: each for each in deps.dag.nodes(sources)}
             below |= {i: out[i] for i in sources if i in out}
@@ -450,7 +451,8 @@ def _made_again(deps: Access, node_ids: Sequence[int], gone: frozenset[int]) -> 
             )
         else:
             lines = source_lines(deps.store, [i for i in sources if i not in gone])
-        out[node.node_id] = _extract(node, tuple(line for line in lines if line.text))
+            facts = deps.dag.facts_at(node, {n: n for n, i in enumerate(sources) if i not in gone})
+        out[node.node_id] = _extract(node, tuple(line for line in lines if line.text), facts)
     return out
 
 
@@ -463,8 +465,11 @@ def _line(node: Node, place: int) -> SourceLine:
     return SourceLine(f"part_{place}", "summary", node.text, node.earliest_at, None, node.tokens)
 
 
-def _extract(node: Node, lines: tuple[SourceLine, ...]) -> Node:
-    """A node made again without a model, and marked so: provisional, which the worker mends; "verbatim" where nothing is left."""
+def _extract(node: Node, lines: tuple[SourceLine, ...], facts: Mapping[str, Any]) -> Node:
+    """A node made again without a model, and marked so: provisional, which the worker mends; "verbatim" where nothing is left.
+
+    ``facts``: those beside it that what remains states.
+    """
     size = sum(line.tokens for line in lines)
     made = digest(
         Source(SummaryTask(node.depth, lines, size, target_tokens(size, node.depth, True))), count=tokens.count
@@ -486,7 +491,7 @@ def _extract(node: Node, lines: tuple[SourceLine, ...]) -> Node:
         quality=quality,
         model="",
         rung=PURGED_RUNG,
-        checks="{}",
+        checks=json.dumps(facts),
     )
 
 

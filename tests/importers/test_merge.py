@@ -19,6 +19,7 @@ from hermes_lcm.config import Config
 from hermes_lcm.importers import intake, merge
 from hermes_lcm.importers.ledger import Ledger
 from hermes_lcm.ingest.ingestor import WORKS_AT
+from hermes_lcm.records import NewNode, StatedFact
 from hermes_lcm.session import Sessions
 from hermes_lcm.storage import leases
 from hermes_lcm.storage.disk import stand_in
@@ -306,3 +307,24 @@ def test_no_name_of_a_stand_in_is_given_out_twice(tmp_path: Path) -> None:
     """Its predecessor may have been removed within the same second; what was merged is noted by name."""
     database = tmp_path / "lcm.db"
     assert stand_in(database, 0.0) != stand_in(database, 0.0)
+
+
+def test_a_fact_beside_a_summary_keeps_its_message_where_another_one_is_lost(pair: Pair) -> None:
+    """The first message of the summary cannot be read in the stand-in any more."""
+    conversation = pair.other.sessions.find("s").conversation_id
+    rows = tuple(row[0] for row in pair.other.db.query(ALL))[4:]
+    said = pair.other.store.text(rows[2])
+    fact = StatedFact(f"msg_{rows[2]}", "rule", (0, len(said)), (0, 0), (0, len(said)), StatedFact.digest_of(said))
+    node = NewNode(
+        conversation, 0, "verified", "what was said", "", 10, 90, rows, b"n", checks='{"a": 1}', stated=(fact,)
+    )
+    pair.other.dag.add(node, now=5.0)
+    pair.other.db.close()
+    with closing(sqlite3.connect(pair.other.path)) as raw:
+        raw.execute("DELETE FROM messages WHERE store_id = ?", (rows[0],))
+        raw.commit()
+    pair.merge()
+    here = pair.one.sessions.find("s").conversation_id
+
+    assert [(pair.one.store.text(n), each.digest) for n, each in pair.one.dag.stated([here])] == [(said, fact.digest)]
+    assert [made.facts["a"] for made in pair.one.dag.nodes([1])] == [1]

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from worlds.process import Chat, Script, World, chat
 
+from hermes_lcm import command
 from hermes_lcm.ledger.table import PINNED, Entry, entries
 from hermes_lcm.llm import stated
 from hermes_lcm.records import Summary, SummaryTask
+from hermes_lcm.search.scope import Rights
+from hermes_lcm.store import Segment
 
 SAID = "By the way, we keep the staging machine in Oslo, next to the old one."
 PLACE = "FACT | value | staging machine | Oslo | we keep the staging machine in Oslo"
@@ -145,6 +148,31 @@ def test_other_words_at_its_place_end_a_fact(tmp_path: Path) -> None:
 
     ledger = world.runtime.ledger.told([world.session().conversation_id])
     assert entries([changed], {}, told=ledger) == []
+
+
+def test_a_fact_behind_a_secret_that_was_taken_out_is_still_one(tmp_path: Path) -> None:
+    """Its words moved."""
+    world, _ = compacted(tmp_path, PLACE, said=f"My key is sk-abcdefghijklmnopqrstuvwxyz0123456789AB. {SAID}")
+    (entry,) = (each for each in read(world) if each.fact.told)
+    facts = world.runtime.ledger.told([world.session().conversation_id])
+    for stands in ("[redacted:api_key:0123456789ab]", "[redacted:api_key]"):
+        row = replace(entry.row, text=entry.row.text.replace("sk-abcdefghijklmnopqrstuvwxyz0123456789AB", stands))
+        assert [(each.fact.value, each.fact.text) for each in entries([row], {}, told=facts)] == [("Oslo", SAID)]
+    gone = replace(entry.row, text=entry.row.text.replace("Oslo", "[redacted:api_key]"))
+    assert entries([gone], {}, told=facts) == []
+
+
+def test_a_fact_stays_when_another_message_of_its_summary_is_purged(tmp_path: Path) -> None:
+    """And goes with its own."""
+    world, _ = compacted(tmp_path, PLACE)
+    deps = world.runtime.access(None, Rights(), trusted=True)
+    mine, other = (world.store.heads([Segment(world.session().conversation_id)])[n].store_id for n in (0, 3))
+
+    command.answer(f"purge messages msg_{other} apply", deps)
+    assert [value for _, _, value, _ in told(world)] == ["Oslo"]
+    command.answer(f"purge messages msg_{mine} apply", deps)
+    assert told(world) == []
+    assert [node.checks for node in world.nodes() if "stated" in node.checks] == []
 
 
 def test_a_pinned_fact_of_a_summariser_stays_in_the_prompt(tmp_path: Path) -> None:
