@@ -675,6 +675,7 @@ def _with_next_fold(state: EngineState, runtime: Runtime, session: Session | Non
     """The state with when the next compaction of the session is due, and why then."""
     if session is None or not (state.threshold_tokens and state.compression_enabled):
         return state
+    runtime.preparer.read_kept()  # another process may be at work
     fold = runtime.preparer.fold(session.session_id, state.threshold_tokens, config)
     told = {"due": fold.due, "why": fold.why, "saves": round(fold.saves, 4)}
     return replace(state, background={**state.background, "next_fold": told})

@@ -376,7 +376,7 @@ class Runtime:
         self.daily.load(self.health.kept_state(_DAILY))
         self.calibration.load(self.health.kept_state(_CALIBRATION))
         self.windows = self._all_windows()
-        self.preparer.know(self.health.kept_state(FOLDS))
+        self.preparer.read_kept()
 
     def _missed_tables(self, db: Database) -> list[str]:
         """Tables that the file has lost. What they do not concern goes on."""

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..config import Config
 from ..dag import SummaryDag
@@ -61,6 +61,14 @@ class _Job:
     given_up: threading.Event = field(default_factory=threading.Event)  # a pass has begun since: its list is an old one
 
 
+class _Planned(NamedTuple):
+    """A fold, the threshold in whose measure it is, and when it was planned."""
+
+    fold: plan.Fold
+    threshold: int
+    at: float
+
+
 class Preparer:
     """Takes turns in, works on them one at a time, newest state of each session only."""
 
@@ -88,7 +96,7 @@ class Preparer:
         self._tidying = threading.Lock()
         self._stopped = False
         self._waits = Backoff[tuple[int, str, int]](time.monotonic)
-        self._folds: dict[str, tuple[plan.Fold, int]] = {}
+        self._folds: dict[str, _Planned] = {}
         self._kept: Mapping[str, Any] = {}
 
     # -- from the turn ----------------------------------------------------------------------------------
@@ -112,28 +120,33 @@ class Preparer:
             self._wake.notify()
 
     def fold(self, session_id: str, threshold: int, config: Config) -> plan.Fold:
-        """The next fold of a session as it was planned after its last turn, in the measure of this threshold."""
-        fold, at = self._folds.get(session_id) or self._kept_fold(session_id) or (_UNPLANNED, 0)
+        """The next fold of a session as it was planned after its last turn, in the measure of this threshold.
+
+        In a smaller window what a fold leaves is no smaller, so it is due no earlier than it was in the larger one.
+        """
+        known = filter(None, (self._folds.get(session_id), self._kept_fold(session_id)))
+        fold, at, _ = max(known, key=lambda each: each.at, default=(_UNPLANNED, 0, 0.0))
         if why := config.why_exact():  # now: the plan may be of another model
             return plan.Fold(threshold, fold.saves, why)
-        return replace(fold, due=min(threshold, threshold * fold.due // at) if at else threshold)
+        return replace(fold, due=min(threshold, max(fold.due, threshold * fold.due // at)) if at else threshold)
 
-    def _kept_fold(self, session_id: str) -> tuple[plan.Fold, int] | None:
-        """The plan that an earlier process kept."""
+    def _kept_fold(self, session_id: str) -> _Planned | None:
+        """The plan that another process kept."""
         match self._kept.get(session_id):
-            case [int(due), int() | float() as saves, str(why), int(at)] if 0 < due <= at:
-                return plan.Fold(due, float(saves), why), at
+            case [int(due), int() | float() as saves, str(why), int(threshold), float(at)] if 0 < due <= threshold:
+                return _Planned(plan.Fold(due, saves, why), threshold, at)
         return None
 
-    def know(self, kept: Mapping[str, Any]) -> None:
-        """Take over plans as ``folds`` told them."""
-        self._kept = kept
+    def read_kept(self) -> None:
+        """Take over the plans that other processes kept."""
+        self._kept = self._health.kept_state(FOLDS)
 
     def folds(self) -> dict[str, object]:
         """The newest plans, those that other processes kept included, for a process after this one."""
-        mine = {key: [fold.due, fold.saves, fold.why, at] for key, (fold, at) in list(self._folds.items())}
-        others = {key: kept for key, kept in self._health.kept_state(FOLDS).items() if key not in mine}
-        return dict(list({**others, **mine}.items())[-_MOST_KEPT:])
+        self.read_kept()
+        known = list(self._folds.items()) + [(key, each) for key in self._kept if (each := self._kept_fold(key))]
+        newest = dict(sorted(known, key=lambda item: item[1].at)[-_MOST_KEPT:])
+        return {key: [fold.due, fold.saves, fold.why, threshold, at] for key, (fold, threshold, at) in newest.items()}
 
     def give_up(self, conversation_id: int) -> None:
         """A pass begins: nothing more is written for the list before it. What a model is writing already is kept."""
@@ -366,7 +379,7 @@ class Preparer:
         requests = asked + sum(root.message_count for root in roots) // 2
         fold = plan.next_fold(request.prices(), prompt, ready, max(plan.LEAST_REQUESTS, requests))
         self._folds.pop(session.session_id, None)
-        self._folds[session.session_id] = fold, request.threshold
+        self._folds[session.session_id] = _Planned(fold, request.threshold, time.time())
         while len(self._folds) > _MOST_FOLDS:
             self._folds.pop(next(iter(self._folds)))
         return fold

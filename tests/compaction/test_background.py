@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from worlds.process import WAIT_S, Chat, Script, World, chat, interrupted_at, run, texts, tokens_of
 
+from hermes_lcm import command
 from hermes_lcm.compaction import background
 from hermes_lcm.errors import StoreError
 from hermes_lcm.records import Summary, SummaryTask
@@ -294,12 +296,55 @@ def test_a_restarted_process_knows_when_the_next_compaction_is_due(tmp_path: Pat
     assert world.preparer.fold("s", 100_000, world.config) == told
 
 
+def test_a_smaller_window_makes_no_fold_earlier_than_any_is(tmp_path: Path) -> None:
+    """What a fold leaves does not shrink with the window; in a larger one it is due as much later."""
+    world = small(tmp_path)
+    planned_ahead(world)
+    planned = world.preparer.fold("s", 100_000, world.config).due
+
+    assert [world.preparer.fold("s", size, world.config).due for size in (24_000, 70_000, 500_000)] == [
+        24_000, min(70_000, planned), planned * 5,
+    ]  # fmt: skip
+
+
+def test_a_process_that_looks_on_hears_of_a_plan_of_another_one(tmp_path: Path) -> None:
+    """Such as the dashboard's, which read the file before; whatever it planned itself before that is old."""
+    world = small(tmp_path)
+    planned_ahead(world)
+    world.runtime.save_states()
+    watching = World(tmp_path)
+    watching.take(long_chat())
+    before = due(watching)
+    later = world.request(long_chat().turns(4), threshold=100_000, window=200_000)
+    world.preparer.after_turn(world.session(), later)
+    assert world.preparer.idle(WAIT_S)
+    world.runtime.save_states()
+    now = world.preparer.fold("s", 100_000, world.config).due
+
+    assert before < now == due(watching)
+    watching.runtime.save_states()
+    assert due(world.restart()) == now
+
+
+def due(world: World) -> int:
+    """At how many tokens status says that the next compaction is due."""
+    engine = SimpleNamespace(
+        model="m", provider="", base_url="", context_length=130_000, threshold_tokens=100_000, last_prompt_tokens=0,
+        counted_tokens=0, compactions=0, fallback_context=False, last_compression={}, session_id="s", cache=Counter(),
+        config=world.config, name="lcm",
+    )  # fmt: skip
+    state = command.engine_state(world.runtime, world.session(), engine)
+    return int(state.background["next_fold"]["due"])
+
+
 def test_a_plan_that_cannot_be_read_counts_for_nothing(tmp_path: Path) -> None:
     """The threshold stands until the next turn has ended."""
     world = small(tmp_path)
-    world.preparer.know({"s": [5, "much"], "t": "soon"})
+    world.take(long_chat())
+    world.health.keep({background.FOLDS: {"s": [5, "much"], "t": "soon", "v": [5, 1.0, "why", 10]}})
+    world.preparer.read_kept()
 
-    assert {world.preparer.fold(name, 100_000, world.config).due for name in ("s", "t", "u")} == {100_000}
+    assert {world.preparer.fold(name, 100_000, world.config).due for name in ("s", "t", "u", "v")} == {100_000}
 
 
 def test_a_threshold_that_was_set_for_another_model_is_exact_at_once(tmp_path: Path) -> None:
