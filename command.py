@@ -628,6 +628,7 @@ def operator_access(
 
     ``allowed``: the rights where no engine says whose they are.
     """
+    runtime.save_costs()  # what is told of them is what is written
     home = engine.home if engine is not None else None
     allowed = rights_of(engine, session, engine.session_id) if engine is not None else allowed
     made = runtime.access(session, allowed, engine=engine_state(runtime, session, engine), home=home)
@@ -701,6 +702,7 @@ def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineSt
         calibration=runtime.calibration.status(engine.model, engine.session_id, max(0, engine.last_prompt_tokens)),
         cache=engine.cache,
         prices=runtime.priced(engine.model, engine.provider),
+        priced=runtime.known_prices(),
     )
 
 

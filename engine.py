@@ -202,6 +202,8 @@ class LCMEngine(ContextEngine):
         """Usage of a request as the provider counted it."""
         usage, runtime = usage if isinstance(usage, Mapping) else {}, self.runtime
         self.last_prompt_tokens = count(usage.get("prompt_tokens"), self.last_prompt_tokens)
+        self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
+        self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
         if count(usage.get("prompt_tokens"), 0):
             self.answered = next(self.process.engines.clock)
             runtime.rewrites.answered(self.session_id)
@@ -209,17 +211,15 @@ class LCMEngine(ContextEngine):
                 self.costs.note(self.sending[0], self.last_prompt_tokens, self.sending[1])
             estimated = self.pressure.answered(self.last_prompt_tokens)
             runtime.calibration.observe(self.model, estimated, self.last_prompt_tokens, self.session_id)
-            read = count(usage.get("cache_read_tokens"), 0)
+            read = min(count(usage.get("cache_read_tokens"), 0), self.last_prompt_tokens)
             self.cache.update(requests=1, prompt_tokens=self.last_prompt_tokens, cache_read_tokens=read)
             runtime.count("prompt_tokens_total", self.last_prompt_tokens)
             runtime.count("cached_prompt_tokens_total", read)
-        self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
-        self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
-        if count(usage.get("prompt_tokens"), 0) and self.session_id:
-            runtime.costs.note(
-                self.session_id, requests=1, prompt=self.last_prompt_tokens,
-                cached=count(usage.get("cache_read_tokens"), 0), written=self.last_completion_tokens,
-            )  # fmt: skip
+            if self.session_id:
+                runtime.costs.asked(
+                    self.session_id, model=self.model, provider=self.provider or "", local=facts.is_local(self.base_url or ""),
+                    prompt=self.last_prompt_tokens, cached=read, written=self.last_completion_tokens,
+                )  # fmt: skip
 
     @_harmless(lambda *_, **__: False)
     def should_compress(self, prompt_tokens: int | None = None) -> bool:

@@ -833,6 +833,10 @@ class Runtime:
         found = self._priced.get((route[0], route[1]))
         return main, found or (_NO_MONEY if host.is_local(url) else main)
 
+    def known_prices(self) -> dict[tuple[str, str], Price]:
+        """Prices of every model and provider that the host was asked about."""
+        return dict(self._priced)
+
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
         self.health.resolved(_FILE)

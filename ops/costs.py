@@ -1,7 +1,8 @@
 """
-Cost ledger: tokens of requests, compactions and summaries by session and day, and what they cost.
+Cost ledger: tokens of requests, compactions and summaries by session and day (UTC), and what they cost.
 
-Owns table ``costs``. Amounts are added up in memory and written between turns, by addition: processes share the table.
+Owns table ``costs``. Amounts are added up in memory and written between turns, by addition: processes share the table. What a
+request took is kept by the model that answered it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ..errors import BadRequest
 from ..storage.connection import Database
-from .render import counted
+from .render import counted, few
 
 #: Dollars for a million tokens where nobody knows better: read, read from the cache, written.
 STATED: Final = (3.0, 0.3, 15.0)
@@ -35,10 +37,30 @@ FORMULA: Final = (
 FREE: Final = (0.0, 0.0, 0.0)
 #: Dollars as a host knows them: read, read from the cache, written.
 Known = tuple[float, float | None, float] | None
+Rates = tuple[float, float, float]
+#: Model, provider, and whether it runs on this machine or its network.
+Model = tuple[str, str, bool]
 _SHOWN_FOLDS: Final = 10  # the newest ones
+_SHOWN_MODELS: Final = 3
+_ASSUMED: Final = "assumed prices"
+_HOSTS: Final = "the host's prices"
 #: What a day had until a compaction, under these names.
 _SO_FAR: Final = {"requests": "at", "summary_in": "read", "summary_out": "wrote"}
 _SUMS: Final = ("requests", "prompt", "cached", "written", "summaries", "summary_in", "summary_out", "unused")
+#: What a model is paid for, and what stands between that and its name.
+_PRICED: Final = ("prompt", "cached", "written")
+_OF: Final = " of "
+_HERE: Final = " (local)"
+#: Takes a conversation's sessions out of the names; what they cost stays.
+FORGET: Final = (
+    """
+    INSERT INTO costs(day, session_id, what, amount) SELECT day, '', what, sum(amount) FROM costs
+     WHERE session_id IN (SELECT session_id FROM sessions WHERE conversation_id = ?)
+       AND (instr(what, ':') = 0 OR instr(what, ' of ')) GROUP BY day, what
+    ON CONFLICT(day, session_id, what) DO UPDATE SET amount = amount + excluded.amount
+    """,
+    "DELETE FROM costs WHERE session_id IN (SELECT session_id FROM sessions WHERE conversation_id = ?)",
+)
 
 
 class Costs:
@@ -52,11 +74,22 @@ class Costs:
         self._clean = clean
         self._clock = clock
         self._lock = threading.Lock()
+        self._saving = threading.Lock()  # another one: a turn notes amounts while somebody waits for the database
         self._unsaved: Counter[tuple[str, str, str]] = Counter()
 
     def note(self, session_id: str, **amounts: int) -> None:
         """Add amounts of now. Costs no statement."""
-        day, session_id = self._today(), self._clean(session_id)
+        self._add(self._today(), self._clean(session_id), amounts)
+
+    def asked(
+        self, session_id: str, *, model: str, provider: str, local: bool, prompt: int, cached: int, written: int
+    ) -> None:
+        """A request that a model answered: tokens as the provider counts them."""
+        name = f"{_OF}{provider}/{model}{_HERE if local else ''}" if model else ""
+        amounts = {f"{what}{name}": amount for what, amount in zip(_PRICED, (prompt, cached, written), strict=True)}
+        self.note(session_id, requests=1, **amounts)
+
+    def _add(self, day: str, session_id: str, amounts: Mapping[str, int]) -> None:
         with self._lock:
             for what, amount in amounts.items():
                 self._unsaved[day, session_id, what] += amount
@@ -78,37 +111,39 @@ class Costs:
         ``state``: tokens that its present state could take; ``stubs``: messages that it shows as stubs, with the characters kept.
         """
         day, session_id = self._today(), self._clean(session_id)
-        so_far = {
-            what: sum(
-                int(row[0])
-                for row in self._db.query(
-                    "SELECT amount FROM costs WHERE day = ? AND session_id = ? AND what = ?", (day, session_id, what)
+        with self._saving:
+            so_far = {
+                what: sum(
+                    int(row[0])
+                    for row in self._db.query(
+                        "SELECT amount FROM costs WHERE day = ? AND session_id = ? AND what = ?",
+                        (day, session_id, what),
+                    )
                 )
-            )
-            + self._unsaved[day, session_id, what]
-            for what in _SO_FAR
-        }
-        self.note(
-            session_id,
-            **{f"before:{assembly_id}": before, f"after:{assembly_id}": after, f"state:{assembly_id}": state},
-            **{f"{name}:{assembly_id}": so_far[what] for what, name in _SO_FAR.items()},
-            **{f"stub:{assembly_id}:{store_id}": chars for store_id, chars in stubs.items()},
-        )
+                + self._unsaved[day, session_id, what]
+                for what in _SO_FAR
+            }
+        marks = {"before": before, "after": after, "state": state} | {_SO_FAR[what]: n for what, n in so_far.items()}
+        shown = {f"stub:{assembly_id}:{store_id}": chars for store_id, chars in stubs.items()}
+        self._add(day, session_id, {f"{name}:{assembly_id}": amount for name, amount in marks.items()} | shown)
 
     def save(self) -> None:
-        """Write what came since. Raises StoreError, and keeps it for the next time."""
-        with self._lock:
-            rows = [(*key, amount) for key, amount in self._unsaved.items() if amount]
-            if not rows:
+        """Write what came since. Raises StoreError, and keeps it for the next time; also while another file stands in."""
+        with self._saving:
+            with self._lock:
+                rows = {key: amount for key, amount in self._unsaved.items() if amount}
+            if not rows or self._db.stands_in:
                 return
             with self._db.transaction():
-                for row in rows:
+                for key, amount in rows.items():
                     self._db.execute(
                         "INSERT INTO costs(day, session_id, what, amount) VALUES (?,?,?,?) "
                         "ON CONFLICT(day, session_id, what) DO UPDATE SET amount = amount + excluded.amount",
-                        row,
+                        (*key, amount),
                     )
-            self._unsaved.clear()
+            with self._lock:
+                self._unsaved.subtract(rows)
+                self._unsaved = +self._unsaved
 
 
 def state_room(db: Database, assembly_id: int) -> int:
@@ -126,8 +161,8 @@ def stubs(db: Database, assembly_id: int) -> dict[int, int]:
 class Prices(NamedTuple):
     """Dollars for a million tokens of the model and of its summariser. ``source``: whose they are."""
 
-    main: tuple[float, float, float] = STATED
-    summariser: tuple[float, float, float] = STATED
+    main: Rates = STATED
+    summariser: Rates = STATED
     source: str = "stated"
 
     @classmethod
@@ -145,7 +180,7 @@ class Prices(NamedTuple):
         return "" if any(self.main) else "Hermes' price for it is 0"
 
 
-def full(known: Known) -> tuple[float, float, float]:
+def full(known: Known) -> Rates:
     """A host's prices; where it tells none for cached tokens, a tenth; the stated ones where it knows nothing."""
     if known is None:
         return STATED
@@ -160,8 +195,12 @@ def report(
     since: str = "",
     session_id: str = "",
     window: int = 0,
+    price_of: Callable[[Model], Known] = lambda _: None,
 ) -> dict[str, Any]:
-    """Tokens and money by day and session. ``since``: a date, or a number of days; ``session_id``: only its conversation."""
+    """Tokens and money by day and session. ``since``: a date, or a number of days; ``session_id``: only its conversation.
+
+    ``prices``: of the models in use, for summaries and what was counted when no model was noted; ``price_of``: of each other one.
+    """
     where, params = ["costs.day >= ?"], [_first_day(since)]
     if session_id:
         where.append(_OF_CONVERSATION)
@@ -171,21 +210,77 @@ def report(
     for day, session, what, amount, talk in db.query(f"{_AMOUNTS} WHERE {' AND '.join(where)} {_ORDER}", tuple(params)):
         found[str(day), str(session)][str(what)] = int(amount)
         talks[str(session)] = session if talk is None else talk
-    folds = _folds(found, talks, prices)
-    rows = [_row(day, session, amounts, folds[day, session], prices) for (day, session), amounts in found.items()]
+    once = cache(price_of)  # the host may ask the network
+    models = {key: _by_model(amounts, prices, once) for key, amounts in found.items()}
+    folds = _folds(found, talks, prices, {key: _mean_price([each], prices) for key, each in models.items()})
+    rows = [_row(*key, amounts, folds[key], models[key], prices) for key, amounts in found.items()]
     total = {
         name: sum(row[name] for row in rows) for name in (*_SUMS, "compactions", "uncached", "money", "summary_money")
     }
+    paid = total["money"] > total["summary_money"]
     return {
         "since": params[0] if since else "",
         "days": rows,
-        "total": {**total, "money": round(total["money"], 4), "summary_money": round(total["summary_money"], 4)},
+        "total": {
+            **total, "money": round(total["money"], 4), "summary_money": round(total["summary_money"], 4),
+            "prices": _sources(rows, prices),
+        },
         "prices": prices._asdict(),
         "host_compressor_estimate": round(_of_host(rows, talks, prices, window), 4)
-        if window and any(prices.main)
+        if window and (paid or any(prices.main))
         else None,
         "host_compressor_formula": FORMULA,
-    }
+    }  # fmt: skip
+
+
+def _by_model(
+    amounts: Mapping[str, int], prices: Prices, price_of: Callable[[Model], Known]
+) -> dict[str, dict[str, Any]]:
+    """Tokens of requests by the model that answered them, with its prices and what it was paid; "" where none was noted."""
+    tokens: dict[str, Counter[str]] = defaultdict(Counter)
+    for what, amount in amounts.items():
+        name, _, model = what.partition(_OF)
+        if name in _PRICED:
+            tokens[model][name] += amount
+    out = {}
+    for model, each in tokens.items():
+        (read, cached, written), source = (prices.main, prices.source) if not model else _rates(model, price_of)
+        uncached = max(0, each["prompt"] - each["cached"])
+        money = (uncached * read + each["cached"] * cached + each["written"] * written) / 1e6
+        out[model] = {
+            **{name: each[name] for name in _PRICED}, "uncached": uncached, "money": money, "prices": (read, cached, written),
+            "source": source,
+        }  # fmt: skip
+    return out
+
+
+def _rates(name: str, price_of: Callable[[Model], Known]) -> tuple[Rates, str]:
+    """Prices of a model, and whose they are."""
+    provider, _, model = name.removesuffix(_HERE).partition("/")
+    local = name.endswith(_HERE)
+    found = Prices.known(price_of((model, provider, local)), None, local=local)
+    return found.main, found.source
+
+
+def _mean_price(days: Iterable[Mapping[str, Mapping[str, Any]]], prices: Prices) -> Rates:
+    """Prices of the models of some days, by what each of them read."""
+    read = [(each["prompt"], each["prices"]) for models in days for each in models.values() if each["prompt"]]
+    if len({paid for _, paid in read}) < 2:  # so that sums of one model are exact
+        return read[0][1] if read else prices.main
+    whole = sum(tokens for tokens, _ in read)
+    first, second, third = (sum(tokens * paid[n] for tokens, paid in read) / whole for n in range(3))
+    return first, second, third
+
+
+def _sources(rows: Iterable[Mapping[str, Any]], prices: Prices) -> str:
+    """Whose prices the money for requests is reckoned with; "" where requests cost none."""
+    paid = {name: each["source"] for row in rows for name, each in row["models"].items() if each["money"]}
+    if not paid:
+        return "" if prices.why_free else _ASSUMED if prices.source == "stated" else _HOSTS
+    assumed = sorted(name or "earlier requests" for name, source in paid.items() if source == "stated")
+    if len(assumed) == len(paid):
+        return _ASSUMED
+    return _HOSTS + (f", assumed ones for {few(assumed, _SHOWN_MODELS)}" if assumed else "")
 
 
 #: A conversation goes through several sessions where a host begins another one at each compaction.
@@ -210,16 +305,15 @@ def _first_day(since: str) -> str:
 
 
 def _row(
-    day: str, session: str, amounts: Mapping[str, int], folds: Sequence[Mapping[str, Any]], prices: Prices
-) -> dict[str, Any]:
+    day: str, session: str, amounts: Mapping[str, int], folds: Sequence[Mapping[str, Any]],
+    models: Mapping[str, Mapping[str, Any]], prices: Prices,
+) -> dict[str, Any]:  # fmt: skip
+    of_models = {name: sum(each[name] for each in models.values()) for name in (*_PRICED, "uncached")}
     sums = {name: amounts.get(name, 0) for name in _SUMS}
-    uncached = max(0, sums["prompt"] - sums["cached"])
-    read, cached, written = prices.main
     paid = _paid(sums["summary_in"], sums["summary_out"], prices)
     return {
-        "day": day, "session": session, **sums, "uncached": uncached, "compactions": len(folds), "folds": folds,
-        "summary_money": paid,
-        "money": (uncached * read + sums["cached"] * cached + sums["written"] * written) / 1e6 + paid,
+        "day": day, "session": session, **sums, **of_models, "compactions": len(folds), "folds": folds, "models": models,
+        "summary_money": paid, "money": sum(each["money"] for each in models.values()) + paid,
     }  # fmt: skip
 
 
@@ -240,7 +334,10 @@ class _Mark(NamedTuple):
 
 
 def _folds(
-    found: Mapping[tuple[str, str], Mapping[str, int]], talks: Mapping[str, object], prices: Prices
+    found: Mapping[tuple[str, str], Mapping[str, int]],
+    talks: Mapping[str, object],
+    prices: Prices,
+    paid_for: Mapping[tuple[str, str], Rates],
 ) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Compactions by day and session, with what each cost (tokens read anew, the summaries since the one before) and has earned:
     fewer cached tokens in each request until the conversation's next one, whatever day and session that comes in."""
@@ -260,16 +357,16 @@ def _folds(
             until = folds[place + 1][1].at if place + 1 < len(folds) else behind[talk]["requests"]
             paid = _paid(max(0, mark.read - read), max(0, mark.wrote - wrote), prices)
             read, wrote = max(read, mark.read), max(wrote, mark.wrote)
-            out[key].append(_fold(mark, max(0, until - mark.at), paid, prices))
+            out[key].append(_fold(mark, max(0, until - mark.at), paid, paid_for[key]))
     return out
 
 
-def _fold(mark: _Mark, served: int, paid: float, prices: Prices) -> dict[str, Any]:
+def _fold(mark: _Mark, served: int, paid: float, rates: Rates) -> dict[str, Any]:
     return {
         "assembly": mark.number, "before": mark.before, "after": mark.after, "requests_since": served,
         "summary_money": paid,
-        "cost": mark.after * (prices.main[0] - prices.main[1]) / 1e6 + paid,
-        "earned": (mark.before - mark.after) * served * prices.main[1] / 1e6,
+        "cost": mark.after * (rates[0] - rates[1]) / 1e6 + paid,
+        "earned": (mark.before - mark.after) * served * rates[1] / 1e6,
     }  # fmt: skip
 
 
@@ -291,7 +388,7 @@ def _conversation_of_host(days: Sequence[Mapping[str, Any]], prices: Prices, win
     grown = _grown(days) if folds else 2 * prompt / max(1, requests)  # from nothing on, so twice the mean at the end
     if not requests or (not folds and grown <= begins):
         return own
-    read, cached, out = prices.main
+    read, cached, out = _mean_price([row["models"] for row in days], prices)
     times = max(0.0, (grown - begins) / (begins - keeps))
     first = min(grown, begins)
     mean = (first * first / 2 + (grown - first) * (keeps + begins) / 2) / max(1.0, grown)
@@ -349,9 +446,7 @@ def line(total: Mapping[str, Any], prices: Prices) -> str:
     said = f"{_money(total['money'], prices)} for {counted(total['requests'], 'request')}"
     if total["summaries"]:
         said += f", {_money(total['summary_money'], prices)} of it for {_summaries(total)}"
-    if prices.why_free:
-        return f"{said} ({prices.why_free})"
-    return f"{said} ({'assumed prices' if prices.source == 'stated' else f'{prices.source} prices'})"
+    return f"{said} ({total['prices'] or prices.why_free})"
 
 
 def _money(amount: float, prices: Prices) -> str:
@@ -361,7 +456,7 @@ def _money(amount: float, prices: Prices) -> str:
 def text(data: Mapping[str, Any]) -> str:
     """The report for people."""
     total, prices = data["total"], Prices(**data["prices"])
-    if not total["requests"] and not total["summaries"]:
+    if not data["days"]:
         return (
             f"Nothing is counted since {data['since']}." if data["since"]
             else "Nothing is counted yet: counting begins with the next request."
@@ -372,6 +467,7 @@ def text(data: Mapping[str, Any]) -> str:
         f"{row['cached']:,} tokens from the cache, {row['uncached']:,} not from it, {row['written']:,} written; "
         + (f"{_summaries(row)}; " if row["summaries"] else "")
         + _money(row["money"], prices)
+        + _models(row["models"], prices)
         + (f" (${row['summary_money']:.3f} of it for summaries)" if row["summary_money"] else "")
         for row in data["days"]
     ]
@@ -380,14 +476,17 @@ def text(data: Mapping[str, Any]) -> str:
         f"  compaction {fold['assembly']}: {fold['before']:,} to {fold['after']:,} tokens, "
         + (
             f"in {counted(fold['requests_since'], 'request')} since"
-            if prices.why_free
+            if not (fold["cost"] or fold["earned"])
             else f"cost ${fold['cost']:.4f} (${fold['summary_money']:.4f} of it for summaries), "
             f"earned ${fold['earned']:.4f} in {counted(fold['requests_since'], 'request')}"
         )
         for fold in folds[-_SHOWN_FOLDS:]
     ]
+    if not total["requests"]:
+        lines.append("The model's provider reported no usage, so its requests are not counted.")
+    at = f" at {total['prices']}" if total["prices"] else f": {prices.why_free}"
     lines.append(
-        f"all: {_money(total['money'], prices)}{f': {prices.why_free}' if prices.why_free else f' at {_source(prices)}'}"
+        f"all: {_money(total['money'], prices)}{at}{_said(prices.main) if total['prices'] == _ASSUMED else ''}"
     )
     if data["host_compressor_estimate"] is not None:
         estimate = data["host_compressor_estimate"]
@@ -398,8 +497,12 @@ def text(data: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _source(prices: Prices) -> str:
-    if prices.source != "stated":
-        return f"{prices.source} prices"
-    read, cached, written = prices.main
-    return f"assumed prices (per million tokens ${read:g} read, ${cached:g} cached, ${written:g} written; Hermes knows none)"
+def _models(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> str:
+    """What each model of a day was paid, where there were several."""
+    each = [f"{name or 'earlier'} {_money(paid['money'], prices)}" for name, paid in models.items()]
+    return f" ({', '.join(each)})" if len(each) > 1 else ""
+
+
+def _said(rates: Rates) -> str:
+    read, cached, written = rates
+    return f" (per million tokens ${read:g} read, ${cached:g} cached, ${written:g} written; Hermes knows none)"

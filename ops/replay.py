@@ -232,7 +232,8 @@ def _measured(deps: Access, began: float) -> int:
         where, params = f"{where} AND session_id = ?", [*params, deps.session.session_id]
     sums = dict(
         deps.db.query(
-            f"SELECT what, sum(amount) FROM costs WHERE {where} AND what IN ('prompt', 'requests') GROUP BY what",
+            f"SELECT substr(what, 1, instr(what || ' ', ' ') - 1) AS name, sum(amount) FROM costs WHERE {where} "
+            "AND name IN ('prompt', 'requests') GROUP BY name",
             tuple(params),
         )
     )

@@ -294,7 +294,10 @@ def _spent(deps: Access) -> dict[str, Any]:
     main, summariser = deps.engine.prices
     prices = costs.Prices.known(main, summariser, local=deps.engine.local)
     own = deps.session.session_id if deps.session is not None else "-"
-    total = costs.report(deps.db, prices, since="0", session_id="" if deps.reads_all else own)["total"]
+    total = costs.report(
+        deps.db, prices, since="0", session_id="" if deps.reads_all else own,
+        price_of=lambda model: deps.engine.priced.get(model[:2]),
+    )["total"]  # fmt: skip
     return {"cost_today": {**total, "line": costs.line(total, prices)}}
 
 

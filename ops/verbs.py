@@ -46,7 +46,9 @@ def cost(deps: Access, words: Words) -> Answer:
     own = deps.session.session_id if deps.session is not None else "-"
     named = words.session if deps.reads_all else own
     window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
-    data = costs.report(deps.db, _prices(deps), since=since, session_id=named, window=window)
+    data = costs.report(
+        deps.db, _prices(deps), since=since, session_id=named, window=window, price_of=lambda model: _price(deps, model)
+    )
     return Answer(costs.text(data), data)
 
 
@@ -55,12 +57,17 @@ def _prices(deps: Access) -> costs.Prices:
     model, provider, _ = facts.configured_model()
     if deps.engine.live:
         model, provider = deps.engine.model, deps.engine.provider
-    main = facts.token_prices(model, provider) if model else None
+    main = _price(deps, (model, provider, deps.engine.local)) if model else None
     named, name, url = facts.summariser(deps.config.summary_model)
     summariser = facts.token_prices(named, name, url) if named else main
     if summariser is None and facts.is_local(url):
         summariser = costs.FREE
     return costs.Prices.known(main, summariser, local=deps.engine.local)
+
+
+def _price(deps: Access, model: costs.Model) -> costs.Known:
+    """Prices of a model: as they were told to the worker, which knows its address, else as the host says now."""
+    return deps.engine.priced.get(model[:2]) or facts.token_prices(model[0], model[1])
 
 
 def _replayed(deps: Access, trials: dict[str, dict[str, object]]) -> tuple[list[str], dict[str, object]]:

@@ -70,6 +70,9 @@ class EngineState:
     spend: Mapping[str, Any] = field(default_factory=dict)
     calibration: Mapping[str, Any] = field(default_factory=dict)  # as ``Calibration.shown`` tells it
     prices: tuple[Price, Price] = (None, None)  # of the model and of its summariser, as far as the host was asked
+    priced: Mapping[tuple[str, str], Price] = field(
+        default_factory=dict
+    )  # of each (model, provider) that it was asked about
     cache: Mapping[str, int] = field(default_factory=dict)  # requests, prompt_tokens, cache_read_tokens of this engine
 
     @property

@@ -17,6 +17,11 @@ from typing import Final, Protocol
 
 from .connection import Database
 
+#: Ends the claims to write to the sessions of a conversation.
+FORGET_SESSIONS: Final = (
+    "DELETE FROM leases WHERE EXISTS (SELECT 1 FROM sessions WHERE conversation_id = ? AND "
+    "substr(name, 1, length(session_id) + 9) = 'session:' || session_id || '|')"
+)
 _FOR_GOOD_S: Final = 30 * 86_400.0
 _ENDED: Final = frozenset("ZX")  # states of a process of which only the number is left
 

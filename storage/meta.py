@@ -39,6 +39,19 @@ ANSWERS = "mapped:"
 REINDEXING = "reindexing:"
 #: Both are made of what messages say: they go when any message is rewritten or removed.
 FORGET_MADE = f"DELETE FROM meta WHERE key GLOB '{ANSWERS}*' OR key GLOB '{REINDEXING}*'"
+_NAMES = "SELECT session_id FROM sessions WHERE conversation_id = ?"
+#: Takes the sessions of a conversation out of what is kept by their names: orders, plans, the last exam.
+FORGET_SESSIONS = (
+    f"""
+    DELETE FROM meta WHERE key IN (
+           SELECT column1 || session_id FROM ({_NAMES}), (VALUES ('rotate:'), ('pulled:'), ('retained:'), ('mapping:')))
+    """,
+    f"""
+    UPDATE meta SET value = (SELECT json_group_object(key, json(value)) FROM json_each(meta.value) WHERE key NOT IN ({_NAMES}))
+     WHERE key = 'folds' AND json_valid(value)
+    """,
+    f"DELETE FROM meta WHERE key = 'exam:last' AND json_valid(value) AND json_extract(value, '$.session_id') IN ({_NAMES})",
+)
 #: ``rewritten:<conversation>``: how often messages of it were; what a model wrote of them meanwhile is of words that are gone.
 REWRITTEN = "rewritten:"
 #: So many more under a key. After a deletion, instead of a count of all rows that are left.

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from ...config import matches_session
 from ...errors import BadRequest
 from ...search import vectors
-from ...storage import files
+from ...storage import files, leases, meta
 from ...storage.connection import Params
 from ...storage.files import Progress, silent
 from ...storage.meta import ADD, FORGET_MADE, INDEXED_STILL
-from .. import backup
+from .. import backup, costs
 from ..upkeep import reindex
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ _MADE = (
 _KEPT_IN = (
     "DELETE FROM blocks WHERE conversation_id = ?",
     "DELETE FROM ledger WHERE conversation_id = ?",
+    *costs.FORGET,
+    *meta.FORGET_SESSIONS,
+    leases.FORGET_SESSIONS,
     "DELETE FROM sessions WHERE conversation_id = ?",
     "DELETE FROM conversations WHERE conversation_id = ?",
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from worlds.process import Script, World, chat
@@ -197,6 +199,16 @@ def test_the_command_tells_it(world: World) -> None:
     assert costs.text(report(world.db, Prices())).count("request") >= 2
 
 
+def test_the_last_request_is_told_too(world: World) -> None:
+    """Though costs are written later, behind the turns."""
+    world.take(chat().turns(2))
+    world.runtime.costs.note("s", requests=1, prompt=100)
+    access = command.operator_access(world.runtime, world.runtime.find_session("s"), None)
+
+    assert "1 request," in command.run("cost", access)
+    assert "for 1 request" in command.run("status", access)
+
+
 def test_a_session_that_was_named_at_the_terminal_is_the_only_one(world: World) -> None:
     """Without a name all are told."""
     ledger = Costs(world.db)
@@ -328,3 +340,181 @@ def test_a_price_is_that_of_the_model_that_runs(world: World, monkeypatch: pytes
     live = replace(access, engine=replace(access.engine, model="dear", context_length=100_000))
 
     assert (verbs._prices(access).main, verbs._prices(live).main) == (PRICES["cheap"], PRICES["dear"])
+
+
+def answered(name: str) -> dict[str, Any]:
+    return {"model": name, "provider": "a", "local": False}
+
+
+def test_each_request_is_priced_by_the_model_that_answered_it(world: World) -> None:
+    """Whatever model is in use when somebody asks; what was counted before models were noted is priced by that one."""
+    ledger = Costs(world.db)
+    ledger.note("s", requests=1, prompt=1_000_000)
+    for name in ("dear", "cheap"):
+        ledger.asked("s", **answered(name), prompt=1_000_000, cached=500_000, written=100_000)
+    ledger.save()
+    found = report(world.db, Prices((1.0, 0.1, 1.0)), price_of=lambda model: PRICES[model[0]])
+    row = found["days"][0]
+
+    assert (row["prompt"], row["cached"], row["written"], row["uncached"]) == (3_000_000, 1_000_000, 200_000, 2_000_000)
+    assert {name: each["money"] for name, each in row["models"].items()} == pytest.approx(
+        {
+            "": 1.0,
+            "a/dear": 3.15,
+            "a/cheap": 0.095,
+        }
+    )
+    assert row["money"] == found["total"]["money"] == pytest.approx(4.245)
+    assert "a/cheap $0.095, a/dear $3.150" in text(found)
+
+
+@pytest.mark.host
+def test_requests_are_counted_for_the_model_that_answered(hermes_home: Path) -> None:
+    """After a switch in the chat, too; and a cache serves no more than its prompt, or other requests would seem to cost less."""
+    from hermes_lcm.engine import LCMEngine
+
+    engine = LCMEngine()
+    engine.on_session_start("s1", platform="cli")
+    engine.update_model("dear", 100_000, "https://api.example/v1", provider="a")
+    engine.update_from_response({"prompt_tokens": 100, "cache_read_tokens": 5_000, "completion_tokens": 5})
+    engine.update_model("qwen", 100_000, "http://127.0.0.1:1234/v1", provider="custom")
+    engine.update_from_response({"prompt_tokens": 5_000})
+    engine.update_from_response({})
+    engine.update_model("m", 100_000, None, provider=None)
+    engine.update_from_response({"prompt_tokens": 7})
+    engine.runtime.costs.save()
+    row = report(engine.runtime.db, Prices())["days"][0]
+
+    assert {name: (each["uncached"], each["cached"]) for name, each in row["models"].items()} == {
+        "a/dear": (0, 100),
+        "custom/qwen (local)": (5_000, 0),
+        "/m": (7, 0),
+    }
+    assert (row["requests"], row["uncached"], row["written"]) == (3, 5_007, 5)
+
+
+def test_what_a_paid_model_cost_is_told_when_a_local_one_runs(world: World) -> None:
+    """And the other way round nothing is paid for the local one."""
+    ledger = Costs(world.db)
+    ledger.asked("s", **answered("dear"), prompt=1_000_000, cached=0, written=0)
+    ledger.asked("s", **{**answered("qwen"), "local": True}, prompt=9_000_000, cached=0, written=0)
+    ledger.save()
+    free = Prices.known(None, None, local=True)
+
+    for prices in (free, Prices()):
+        found = report(world.db, prices, price_of=lambda model: PRICES.get(model[0]))
+        assert found["total"]["money"] == 3.0
+        assert "all: $3.000" in text(found)
+        assert "all: no money" not in text(found)
+        assert costs.line(found["total"], prices).startswith("$3.000")
+
+
+def test_a_compaction_around_midnight_counts_its_own_day(tmp_path: Path) -> None:
+    """What that day had so far, though the clock goes on meanwhile."""
+    world, now = World(tmp_path, Script("ok")), [10 * DAY_S + 86_399.0]
+
+    def clock() -> float:
+        now[0] += 0.7
+        return now[0]
+
+    ledger = Costs(world.db, clock)
+    with_time = Costs(world.db, lambda: 10 * DAY_S)
+    with_time.note("s", requests=5, prompt=500)
+    with_time.save()
+    ledger.folded("s", 7, 100_000, 20_000)
+    ledger.save()
+    with_time.note("s", requests=2)
+    with_time.save()
+
+    (fold,) = [fold for row in report(world.db, Prices())["days"] for fold in row["folds"]]
+    assert fold["requests_since"] == 2
+
+
+def test_a_turn_does_not_wait_until_costs_are_written(world: World) -> None:
+    """Somebody else may be writing to the file for long."""
+    ledger = Costs(world.db)
+    ledger.note("s", requests=1)
+    holds, done = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with world.db.transaction():
+            holds.set()
+            done.wait(20)
+
+    threads = [threading.Thread(target=other)]
+    threads[0].start()
+    assert holds.wait(10)
+    threads += [threading.Thread(target=ledger.save), threading.Thread(target=lambda: ledger.note("s", requests=1))]
+    threads[1].start()
+    threads[1].join(0.2)
+    threads[2].start()
+    threads[2].join(5)
+    waits = threads[2].is_alive()
+    done.set()
+    for each in threads:
+        each.join()
+    ledger.save()
+
+    assert not waits
+    assert report(world.db, Prices())["total"]["requests"] == 2
+
+
+def test_saving_side_by_side_counts_nothing_twice(world: World) -> None:
+    """A worker saves while a turn ends."""
+    ledger = Costs(world.db)
+
+    def spend() -> None:
+        for _ in range(50):
+            ledger.note("s", requests=1)
+            ledger.save()
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+    assert report(world.db, Prices())["total"]["requests"] == 200
+
+
+def test_what_a_stand_in_s_time_cost_comes_to_the_database(world: World) -> None:
+    """A merge of messages brings no costs, so they wait for the file itself."""
+    ledger = Costs(world.db)
+    world.session("s")
+    world.db.use(world.folder / "other.db")
+    ledger.note("s", requests=3)
+    ledger.save()
+    world.db.use(world.db.path)
+    ledger.save()
+
+    assert report(world.db, Prices())["total"]["requests"] == 3
+
+
+def test_a_provider_that_reports_no_usage_is_no_reason_to_say_that_nothing_happened(world: World) -> None:
+    """Its compactions are told, in words as in JSON."""
+    ledger = Costs(world.db)
+    ledger.folded("s", 7, 100_000, 20_000)
+    ledger.save()
+    said = text(report(world.db, Prices()))
+
+    assert "1 compaction" in said
+    assert "reported no usage" in said
+
+
+def test_cost_and_status_reckon_with_the_same_price(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That which the worker was told, who knows where the model is."""
+    monkeypatch.setattr(facts, "token_prices", lambda model, provider="", url="", *_: PRICES["dear"] if url else None)
+    world.session("s")
+    world.runtime.prices("m", "custom", "https://gate.example/v1", "", cached=(0.0, 0))
+    ledger = Costs(world.db)
+    ledger.asked("s", model="m", provider="custom", local=False, prompt=1_000_000, cached=0, written=0)
+    ledger.save()
+    access = command.operator_access(world.runtime, world.session("s"), None)
+    engine = replace(access.engine, model="m", provider="custom", context_length=100_000)
+    engine = replace(
+        engine, context_source="", prices=world.runtime.priced("m", "custom"), priced=world.runtime.known_prices()
+    )
+    live = replace(access, engine=engine)
+
+    assert "$3.000 for 1 request (the host's prices)" in command.run("status", live)
+    assert "all: $3.000 at the host's prices" in command.run("cost", live)

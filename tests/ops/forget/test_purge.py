@@ -21,6 +21,7 @@ from hermes_lcm.dag import SummaryDag, fingerprint
 from hermes_lcm.ops import backup, explain
 from hermes_lcm.ops.forget import purge
 from hermes_lcm.ops.forget.elsewhere import Selection
+from hermes_lcm.ops.orders import Orders, Rotation
 from hermes_lcm.prompt.context_message import context_text
 from hermes_lcm.records import ARCHIVE_RUNG, Flag, NewNode
 from hermes_lcm.storage import files
@@ -610,3 +611,38 @@ def test_the_note_on_a_purged_message_gives_the_purge_as_the_only_reason(world: 
 
     assert said["notes"] == "what it said was removed"
     assert "purged" in data["flags"]
+
+
+def test_what_a_purged_conversation_cost_stays_without_its_name(world):
+    """The name goes; a sum of all days is still right."""
+    state_db(world.home)
+    for name, requests in (("s1", 3), ("s2", 2)):
+        world.runtime.costs.note(name, requests=requests)
+    world.runtime.costs.asked("s1", model="qwen3:8b", provider="", local=True, prompt=10, cached=0, written=0)
+    world.runtime.costs.folded("s1", 7, 1000, 100)
+    world.runtime.costs.save()
+    ask(world, "purge session s1 apply")
+    found = ask(world, "cost").data
+
+    assert [(row["session"], row["requests"], row["prompt"]) for row in found["days"]] == [("", 4, 10), ("s2", 2, 0)]
+    assert world.runtime.db.query("SELECT count(*) FROM costs WHERE session_id = 's1'") == [(0,)]
+
+
+def test_nothing_that_is_kept_names_a_conversation_that_went(world):
+    """Neither plans, orders and claims nor the last exam; those of others stay."""
+    gone, other = "a-name-of-somebody", "a-name-of-somebody-else"
+    state_db(world.home)
+    for name in (gone, other):
+        world.say("one", "two", "three", session=name)
+        Orders(world.runtime.db).rotate(Rotation(name))
+        Orders(world.runtime.db).pull(name, ["msg_11"])
+    ask(world, "exam", gone)
+    world.runtime.health.keep({"folds": {name: [5, 1.0, "why", 10, 1.5] for name in (gone, other)}})
+    kept = "SELECT key, value FROM meta UNION ALL SELECT name, '' FROM leases"
+    before = [row for row in world.runtime.db.query(kept) if gone in str(row)]
+    ask(world, f"purge session {gone} apply")
+    after = [row for row in world.runtime.db.query(kept) if gone in str(row)]
+
+    assert len(before) > len(after) > 3
+    assert [row for row in after if other not in str(row)] == []
+    assert Meta(world.runtime.db).value("folds") == {other: [5, 1.0, "why", 10, 1.5]}
