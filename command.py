@@ -15,7 +15,7 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Collection
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -678,6 +678,9 @@ def _with_next_fold(state: EngineState, runtime: Runtime, session: Session | Non
         return state
     runtime.preparer.read_kept()  # another process may be at work
     fold = runtime.preparer.fold(session.session_id, state.threshold_tokens, config)
+    with suppress(StoreError):
+        if runtime.orders.rotation(session.session_id) is not None:
+            fold = replace(fold, due=0, why="with the next message: a rotation was ordered")
     told = {"due": fold.due, "why": fold.why, "saves": round(fold.saves, 4)}
     return replace(state, background={**state.background, "next_fold": told})
 

@@ -202,10 +202,15 @@ class SpendGuard:
     def reserve(self, tokens: int, chat: str = "") -> bool:
         """Book one call of about ``tokens`` for a chat; False, and nothing booked, when that would exceed a limit."""
         self._share()
-        booked = self._reserve(tokens, chat)
-        if booked:
-            self._share()
-        return booked
+        if not self._reserve(tokens, chat):
+            return False
+        self._share()
+        if (
+            self._max_tokens and self.used()[1] > self._max_tokens
+        ):  # another process booked meanwhile, and was told first
+            self.settle(reserved=tokens, spent=0)
+            return False
+        return True
 
     def _reserve(self, tokens: int, chat: str) -> bool:
         with self._lock:

@@ -483,7 +483,7 @@ def text(data: Mapping[str, Any]) -> str:
         for fold in folds[-_SHOWN_FOLDS:]
     ]
     if not total["requests"]:
-        lines.append("The model's provider reported no usage, so its requests are not counted.")
+        lines.append("No request is counted: there was none in this time, or the model's provider reports no usage.")
     at = f" at {total['prices']}" if total["prices"] else f": {prices.why_free}"
     lines.append(
         f"all: {_money(total['money'], prices)}{at}{_said(prices.main) if total['prices'] == _ASSUMED else ''}"

@@ -221,7 +221,9 @@ def _named(data: Mapping[str, Any]) -> str:
 
 def _next_fold(background: Mapping[str, Any]) -> list[tuple[str, str]]:
     fold = background.get("next_fold")
-    return [("next compaction", f"at {fold['due']:,} tokens: {fold['why']}")] if fold else []
+    if not fold:
+        return []
+    return [("next compaction", f"at {fold['due']:,} tokens: {fold['why']}" if fold["due"] else fold["why"])]
 
 
 def _fleet(background: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from worlds.process import WAIT_S, Chat, Script, World, chat, interrupted_at, ru
 from hermes_lcm import command
 from hermes_lcm.compaction import background
 from hermes_lcm.errors import StoreError
+from hermes_lcm.ops.orders import Rotation
 from hermes_lcm.records import Summary, SummaryTask
 
 FLOOR = 4000
@@ -324,6 +325,16 @@ def test_a_process_that_looks_on_hears_of_a_plan_of_another_one(tmp_path: Path) 
     assert before < now == due(watching)
     watching.runtime.save_states()
     assert due(world.restart()) == now
+
+
+def test_status_says_that_a_rotation_comes_with_the_next_message(tmp_path: Path) -> None:
+    """However few tokens there are."""
+    world = small(tmp_path)
+    planned_ahead(world)
+    world.runtime.orders.rotate(Rotation("s"))
+    assert due(world) == 0
+    world.runtime.orders.rotated("s")
+    assert due(world) > 0
 
 
 def due(world: World) -> int:

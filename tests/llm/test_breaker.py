@@ -244,6 +244,23 @@ def test_processes_spend_one_budget_together(clock):
     assert shared(clock, shelf).used()[1] == 0  # until it is asked
 
 
+def test_processes_that_book_at_once_do_not_overspend(clock, monkeypatch):
+    """The one that is told second gives its part back."""
+    shelf = Shelf()
+    one, two = shared(clock, shelf), shared(clock, shelf)
+    book, faster = one._reserve, []
+
+    def booked_later(*call: Any) -> bool:
+        faster.append(two.reserve(60))
+        return book(*call)
+
+    monkeypatch.setattr(one, "_reserve", booked_later)
+    assert (one.reserve(60), faster) == (False, [True])
+    monkeypatch.undo()
+    assert one.used()[1] == 60
+    assert one.reserve(40)
+
+
 def test_what_could_not_be_shared_is_shared_later(clock):
     """A full disk: the own spending counts meanwhile, and is told once."""
     shelf = Shelf()
