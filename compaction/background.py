@@ -128,7 +128,10 @@ class Preparer:
         fold, at, _ = max(known, key=lambda each: each.at, default=(_UNPLANNED, 0, 0.0))
         if why := config.why_exact():  # now: the plan may be of another model
             return plan.Fold(threshold, fold.saves, why)
-        return replace(fold, due=min(threshold, max(fold.due, threshold * fold.due // at)) if at else threshold)
+        due = max(fold.due, threshold * fold.due // at) if at else threshold
+        if due >= threshold and fold.due < at:  # what it was planned for is not so any more
+            return replace(_UNPLANNED, due=threshold)
+        return replace(fold, due=min(threshold, due))
 
     def _kept_fold(self, session_id: str) -> _Planned | None:
         """The plan that another process kept."""

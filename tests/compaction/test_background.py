@@ -306,6 +306,7 @@ def test_a_smaller_window_makes_no_fold_earlier_than_any_is(tmp_path: Path) -> N
     assert [world.preparer.fold("s", size, world.config).due for size in (24_000, 70_000, 500_000)] == [
         24_000, min(70_000, planned), planned * 5,
     ]  # fmt: skip
+    assert "cheaper" not in world.preparer.fold("s", 24_000, world.config).why
 
 
 def test_a_process_that_looks_on_hears_of_a_plan_of_another_one(tmp_path: Path) -> None:

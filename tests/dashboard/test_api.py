@@ -64,7 +64,7 @@ def test_the_first_page_counts_to_the_compaction_that_is_planned(archive: Home, 
     )
     shown = ask("now")
     threshold, used, session = shown["threshold_tokens"], shown["window"]["used"], shown["session_id"]
-    archive.runtime.health.keep({FOLDS: {session: [threshold // 2, 0.1, "cheaper now", threshold]}})
+    archive.runtime.health.keep({FOLDS: {session: [threshold // 2, 0.1, "cheaper now", threshold, 1.5]}})
     archive.close()
 
     assert shown["next"]["left"] == threshold - used
