@@ -7,12 +7,14 @@ digest that was stored with it: so the page can say whether this is the very tex
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from ..errors import NotFound
-from ..exam.grading import rebuilt
+from ..exam.grading import rebuilt, shown_of
+from ..ops.costs import stubs
 from ..recall.paging import time_said
-from ..records import Assembly, Flag, Node, in_order
+from ..records import Assembly, Flag, Node, Row, in_order
 from ..session import Cut
 from ..store import Segment
 from .look import Answer, Look
@@ -52,13 +54,14 @@ def prompt(look: Look) -> Answer:
     ids = _shown_ids(look, assembly, until)
     offset, limit = look.whole("offset"), look.whole("limit", _PAGE, most=100)
     rows = deps.rows(ids[offset : offset + limit])
+    short = stubs(deps.db, assembly.assembly_id) if assembly is not None else {}
     out: Answer = {
         "id": assembly.assembly_id if assembly is not None else None,
         "made": assembly.created_at if assembly is not None else None,
         "summaries": [_summary(look, node) for node in roots],
         "messages": [
             {"id": row.store_id, "role": row.head.role, "tool": row.head.tool_name, "at": time_said(row.head),
-             "tokens": row.head.tokens, **({"text": row.text[:_TEXT_CHARS], "chars": len(row.text)} if look.full else {})}
+             "tokens": row.head.tokens, **(_text(look, row, short) if look.full else {})}
             for row in rows
         ],
         "total": len(ids), "offset": offset, "limit": limit,
@@ -67,6 +70,12 @@ def prompt(look: Look) -> Answer:
         return {**out, "exact": True, "state": ""}
     _, state, exact = rebuilt(deps, look.session, assembly)
     return {**out, "exact": exact, **({"state": state} if look.full else {})}
+
+
+def _text(look: Look, row: Row, short: Mapping[int, int]) -> Answer:
+    """Text of a message as the prompt shows it, and the characters of all of it."""
+    said = shown_of(row, short[row.store_id], look.session.nonce) if row.store_id in short else row.text
+    return {"text": said[:_TEXT_CHARS], "chars": len(row.text)}
 
 
 def _asked(look: Look) -> tuple[Assembly | None, int | None]:

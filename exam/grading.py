@@ -75,8 +75,8 @@ def exam(deps: Access) -> dict[str, Any]:
     assembly = _prompt(deps, deps.session)
     shown = _raw_ids(assembly, rows)
     record, state, exact = rebuilt(deps, deps.session, assembly) if assembly is not None else ("", "", True)
-    short = stubs(deps.db, assembly.assembly_id) if assembly is not None else {}
-    said = [_said(row, short.get(row.store_id)) for row in rows if row.store_id in shown]
+    short, nonce = stubs(deps.db, assembly.assembly_id) if assembly is not None else {}, deps.session.nonce
+    said = [shown_of(row, short.get(row.store_id), nonce) for row in rows if row.store_id in shown]
     page, whole = Page("\n\n".join([record, *said])), shown.difference(short)
     graded = [(probe, "prompt" if probe.store_id in whole else _grade(deps, page, probe)) for probe in probes(rows)]
     data = {
@@ -141,10 +141,10 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     return whole, state, False
 
 
-def _said(row: Row, kept_chars: int | None) -> str:
-    """What the prompt shows of a message: all of it, or a stub that keeps so many characters."""
+def shown_of(row: Row, kept_chars: int | None, nonce: str) -> str:
+    """What the prompt shows of a message: all of it, or a stub of this conversation that keeps so many characters."""
     if kept_chars is not None:
-        return stub_text("", row.store_id, row.head.tool_name or "", row.text, kept_chars)
+        return stub_text(nonce, row.store_id, row.head.tool_name or "", row.text, kept_chars)
     return "\n".join([row.text, *(f"{call.name} {call.arguments}" for call in row.calls)])
 
 

@@ -344,6 +344,21 @@ def test_a_prompt_is_the_text_that_the_model_got(hermes_home: Path, monkeypatch:
     assert ask("prompt", session="s", at="5")["total"] == 5
 
 
+def test_a_message_that_a_prompt_shows_by_its_ends_is_shown_so(hermes_home: Path) -> None:
+    """With the characters of all of it."""
+    world = Compacting(hermes_home)
+    live = world.compact(Chat().turns(40))
+    (last,) = [row.store_id for row in world.store.newest(None, before=10**9, limit=1)]
+    world.runtime.costs.folded("s", 1, 9000, 900, stubs={last: 30})
+    world.runtime.costs.save()
+    world.db.close()
+    shown = ask("prompt", session="s")["messages"][-1]
+
+    assert (shown["id"], shown["chars"]) == (last, len(live[-1]["content"]))
+    assert "characters left out" in shown["text"]
+    assert live[-1]["content"][:15] in shown["text"]
+
+
 def test_hits_say_why_they_stand_where_they_stand(hermes_home: Path) -> None:
     """How they matched, and which signals raised them."""
     world = Home(hermes_home)

@@ -51,6 +51,17 @@ def test_a_message_is_explained_in_its_own_conversation(world: Talk, asked_from:
     assert raw["in the prompt"] == "word for word, among the newest messages"
 
 
+def test_a_result_that_the_prompt_shows_by_its_ends_is_not_said_to_be_whole(world: Talk) -> None:
+    """And how the rest comes back."""
+    newest = world.dag.latest_assembly(1).assembly_id  # type: ignore[union-attr]
+    world.runtime.costs.folded("old", newest, 9000, 900, stubs={60: 300})
+    world.runtime.costs.save()
+
+    said = "by 300 characters of its beginning and end, among the newest messages; all of it: lcm_expand(store_id=60)"
+    assert told(world, "msg_60", "old")["in the prompt"] == said
+    assert told(world, "msg_59", "old")["in the prompt"] == "word for word, among the newest messages"
+
+
 @pytest.mark.parametrize("asked_from", ["new", "old", None])
 def test_a_summary_is_explained_in_its_own_conversation(world: Talk, asked_from: str | None) -> None:
     """The same for summaries."""
