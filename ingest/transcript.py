@@ -70,6 +70,10 @@ class Entries(Sequence[Entry]):
         """The first ``size`` entries."""
         return Entries(self._shared, min(size, self._size))
 
+    def continues(self, before: Entries) -> bool:
+        """Are these the entries of the same list, gone on?"""
+        return self._shared is before._shared and self._size >= before._size
+
     def followed_by(self, more: Sequence[Entry]) -> Entries:
         """Entries with more behind them. Only a list that has gone on otherwise is copied."""
         shared = self._shared if self._size == len(self._shared) else self._shared[: self._size]

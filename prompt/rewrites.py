@@ -13,13 +13,13 @@ typed that alone is too large for a request. The third is ``archive``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from ..ingest.ingestor import Ingest
-from ..ingest.transcript import Entry, Messages, Transcript
+from ..ingest.transcript import Entries, Entry, Messages, Transcript
 from ..session import Session
 from ..store import MessageStore
 from ..text import content
@@ -435,6 +435,7 @@ def as_sent(message: Message) -> dict[str, Any]:
 KEEP_CHARS: Final = 300  # of a superseded result: its beginning and its end
 _SESSIONS: Final = 200
 _ROOMS: Final = 50  # sessions whose large messages are held
+_NEWEST: Final = 256  # of a list that goes on, so many may say something else than they did
 _SHOWN_OF_OVERSIZED: Final = 0.1  # of what one message may take; the model reads on with a tool
 _FITS_AGAIN: Final = 0.85  # of that: estimates waver, and each change of what is shown costs the provider's cache
 
@@ -505,6 +506,7 @@ class Oversized:
         self._rough = rough
         self._lock = threading.Lock()
         self._rooms: dict[str, Room] = {}
+        self._looked: dict[str, Looked] = {}
 
     def look(
         self, session_id: str, messages: Messages, transcript: Transcript, most_tokens: int, factor: float
@@ -516,27 +518,27 @@ class Oversized:
         before = self._rooms.get(session_id)
         known = before.stubs if before is not None else {}
         room = Room(most_tokens, factor)
-        places = self._places(messages, transcript, room, known)
+        found = looked(messages, transcript.entries, most_tokens, self._looked.get(session_id))
+        places = self._places(messages, transcript, room, known, found.long)
         with self._lock:
             self._rooms.pop(session_id, None)
             if places:
                 self._rooms[session_id] = room
-            while len(self._rooms) > _ROOMS:
-                self._rooms.pop(next(iter(self._rooms)))
+            self._looked.pop(session_id, None)
+            self._looked[session_id] = found
+            for held in (self._rooms, self._looked):
+                while len(held) > _ROOMS:
+                    held.pop(next(iter(held)))
         return {n for n in places if _named(transcript.entries[n]) not in known}
 
     def _places(
-        self, messages: Messages, transcript: Transcript, room: Room, known: Mapping[Name, str]
+        self, messages: Messages, transcript: Transcript, room: Room, known: Mapping[Name, str], long: Iterable[int]
     ) -> dict[int, str]:
-        """Stubs by place in the list, as far as possible the known ones; the room keeps them."""
-        out, most = dict[int, str](), room.most_tokens
-        for n, (message, entry) in enumerate(zip(messages, transcript.entries, strict=False)):
-            if message.get("role") != "user":
-                continue
-            body = message.get("api_content") or message.get("content")
-            if isinstance(body, str) and len(body) < most:  # no estimate makes more than a token of a character
-                continue
-            if not entry.ids or entry.own:
+        """Stubs by place in the list, as far as possible the known ones; the room keeps them. ``long``: where any may be."""
+        out = dict[int, str]()
+        for n in long:
+            message, entry = messages[n], transcript.entries[n]
+            if not _is_long(message, room.most_tokens) or not entry.ids or entry.own:
                 continue
             name = _named(entry)
             if text := room.stubs.get(name) or self._stub(message, entry.ids, room, known.get(name, "")):
@@ -577,6 +579,7 @@ class Oversized:
         """Let go of a session's messages; the next look finds them again."""
         with self._lock:
             self._rooms.pop(session_id, None)
+            self._looked.pop(session_id, None)
 
     def waits(self, session: Session) -> bool:
         """Is there any?"""
@@ -590,8 +593,10 @@ class Oversized:
     def replacements(self, session: Session, messages: Messages, transcript: Transcript) -> Sequence[Retold]:
         """The stubs in places of the live list, also under the numbers that rows have since another file stands in."""
         room = self._rooms.get(session.session_id)
-        texts = self._places(messages, transcript, room, {}) if room is not None else {}
-        return [Retold(n, text) for n, text in texts.items()]
+        if room is None:
+            return ()
+        long = looked(messages, transcript.entries, room.most_tokens).long
+        return [Retold(n, text) for n, text in self._places(messages, transcript, room, {}, long).items()]
 
 
 Name = tuple[tuple[int, ...], bytes]
@@ -600,6 +605,36 @@ Name = tuple[tuple[int, ...], bytes]
 
 def _named(entry: Entry) -> Name:
     return entry.ids, entry.digest
+
+
+class Looked(NamedTuple):
+    """Places of typed messages of at least so many characters among the first ones of a list, and what all these are."""
+
+    entries: Entries
+    least_chars: int
+    long: Sequence[int]
+
+
+def looked(messages: Messages, entries: Entries, most_tokens: int, before: Looked | None = None) -> Looked:
+    """A look for typed messages that may be larger than so many tokens: no estimate makes two of one character.
+
+    In a list that has gone on since the look ``before`` only the newest are looked at: the host writes into no others.
+    """
+    shown, start, known = entries.first(len(messages)), 0, list[int]()
+    least = most_tokens // 2  # what a request can hold is a little more or less the next time
+    if before is not None and before.least_chars <= most_tokens and shown.continues(before.entries):
+        start, least = max(0, len(before.entries) - _NEWEST), before.least_chars
+        known = [n for n in before.long if n < start]
+    new = [n for n, message in enumerate(messages[start : len(shown)], start) if _is_long(message, least)]
+    return Looked(shown, least, known + new)
+
+
+def _is_long(message: Message, chars: int) -> bool:
+    """Did somebody type so many characters, or send parts?"""
+    if message.get("role") != "user":
+        return False
+    body = message.get("api_content") or message.get("content")
+    return not isinstance(body, str) or len(body) >= chars
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds.process import Chat, alternates, chat
 
+from hermes_lcm.ingest.transcript import Entries, Entry
+from hermes_lcm.prompt import rewrites
 from hermes_lcm.prompt.context_message import inserted, joint, placeholder
 from hermes_lcm.prompt.rewrites import Instead, Retold, as_sent, rewrite_list
 from hermes_lcm.text import content
@@ -218,3 +220,30 @@ def test_a_stored_message_is_sent_as_the_host_sends_it() -> None:
     }  # fmt: skip
 
     assert as_sent(stored) == {"role": "user", "content": "tea?\n\n<memory>"}
+
+
+TYPED = st.builds(
+    lambda role, chars, parts: {"role": role, "content": [{"type": "text", "text": "a"}] if parts else "a" * chars},
+    st.sampled_from(["user", "user", "assistant"]), st.integers(0, 12), st.sampled_from([False, False, True]),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.lists(TYPED, max_size=5), st.integers(2, 12), TYPED, st.booleans()), max_size=6))
+def test_a_list_that_has_gone_on_has_the_large_messages_that_a_look_at_all_of_it_finds(
+    turns: list[tuple[list[dict[str, Any]], int, dict[str, Any], bool]],
+) -> None:
+    """Whatever room they had before, and though the host writes into the newest ones."""
+    live, entries, before = list[dict[str, Any]](), Entries([]), None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rewrites, "_NEWEST", 2)
+        for new, most, other, parted in turns:
+            if parted:  # an /undo: what follows belongs to another list
+                live, entries = live[:1], entries.first(1).followed_by([])
+            live[-1:] = [other] if live else []
+            live += new
+            entries = entries.followed_by([Entry((n,), b"") for n in range(len(entries), len(live))])
+            before = rewrites.looked(live, entries, most, before)
+            anew = rewrites.looked(live, entries, most)
+            found = [[n for n in each.long if rewrites._is_long(live[n], most)] for each in (before, anew)]
+
+            assert found[0] == found[1]

@@ -157,6 +157,21 @@ def test_a_tool_round_costs_the_same_in_a_long_list(tmp_path: Path) -> None:
     assert median(taken for _, taken in long) <= 1.2 * median(taken for _, taken in short)
 
 
+def test_a_look_for_too_large_messages_costs_the_same_in_a_long_list(tmp_path: Path) -> None:
+    """Once a turn, while the user waits: what was looked at in the turn before was not too large."""
+    looks = []
+    for count in (200, 2000):
+        world = World(tmp_path / str(count))
+        live: list[dict[str, Any]] = [Read(message) for message in chat().turns(count)]
+        world.runtime.oversized.look("s", live, world.take(live), 10_000, 1.0)
+        live.extend(Read(message) for message in chat().turns(1, first=count))
+        transcript, Read.looks = world.take(live), 0
+        world.runtime.oversized.look("s", live, transcript, 9_000, 1.0)
+        looks.append(Read.looks)
+
+    assert looks[0] == looks[1] > 0
+
+
 def test_a_longer_list_copies_nothing_of_what_is_known_of_the_shorter_one(tmp_path: Path) -> None:
     """And what was known of the shorter one stays as it was."""
     world = World(tmp_path)
