@@ -7,6 +7,7 @@ What the plugin adds to a turn of 20 tool rounds, by the length of the live list
 Per size one conversation whose list is in memory whole (no compaction: the window is 4 M tokens), turns of 20 rounds one behind
 the other. Counted is what passes inside of hooks and engine calls, in the host's order; what the host does between them is not.
 "Beside the worker": the turns follow at once on the first one, which gives the background worker the whole list to summarise.
+"Loaded again": the turn begins with a list of other objects that say the same, as a gateway reads it from the host's database.
 The sizes take turns; the ratios are of medians of one run.
 """
 
@@ -75,12 +76,15 @@ def conversation(size: int, turns: int, where: Path | None) -> dict[str, list[fl
         agent.turn([talk.user(), talk.answer()])
         beside = [agent.rounds(talk) for _ in range(turns)]
         agent.runtime.preparer.idle(300)
-        quiet = []
+        quiet, loaded = [], []
         for _ in range(turns):
             quiet.append(agent.rounds(talk))
             agent.runtime.preparer.idle(300)
+            agent.messages = kit.reloaded(agent.messages)
+            loaded.append(agent.rounds(talk))
+            agent.runtime.preparer.idle(300)
         agent.close()
-    return {"beside the worker": beside, "quiet": quiet}
+    return {"beside the worker": beside, "quiet": quiet, "loaded again": loaded}
 
 
 def main() -> int:
