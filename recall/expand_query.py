@@ -99,26 +99,19 @@ def answer(caller: Access, question: Question, room: Room) -> Answer:
             if mine
             else _Outcome(None, "another question of this session is still being answered")
         )
-    return _answered(pack, grant, outcome, Page(caller.readers, owner_of(caller), question, room))
+    return _answered(pack, grant, outcome, Page(caller.readers, caller.owner, question, room))
 
 
 def go_on(caller: Access, question: Question, cursor: str, room: Room) -> Answer:
     """The rest of an answer that was cut, from where it was cut."""
     found = _CURSOR.fullmatch(cursor.strip())
-    text = caller.readers.kept_answer(owner_of(caller), found[1]) if found else None
+    text = caller.readers.kept_answer(caller.owner, found[1]) if found else None
     if found is None or text is None or int(found[2]) > len(text):
         raise BadRequest(
             "this cursor is not known (answers are kept until the process ends, the last few only); ask again"
         )
-    page = Page(caller.readers, owner_of(caller), question, room)
+    page = Page(caller.readers, caller.owner, question, room)
     return {"note": NOTE, "content_offset": int(found[2]), **page.of(text, int(found[2]))}
-
-
-def owner_of(caller: Access) -> str:
-    """Owner of the rest of an answer: the rights that its evidence was read with."""
-    session_id = caller.session.session_id if caller.session else ""
-    narrow = caller.rights.own or (caller.principal is not None and caller.config.archive_scope == "session")
-    return f"{caller.principal or ''}\n{session_id if narrow else ''}\n{caller.current().messages or ''}"
 
 
 @dataclass(frozen=True, slots=True)

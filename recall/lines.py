@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..text import content, markup, tokens
 from ..text.printable import one_line
-from .paging import Answer, dumps
+from .paging import Answer, dumps, short
 
 _OURS: Final = re.compile("(^|[\n\r\x0b\x0c\x85\u2028\u2029])([ \t]*)(?=(?:msg|sum|file)_|lcm|[1|i]cm:)", re.IGNORECASE)
 #: A line that may look like one of ours: it begins with something that is no plain letter, or has such among its first letters.
@@ -55,7 +55,7 @@ def moment(time: str | None, *, day: bool = True) -> str:
 
 def _who(item: Mapping[str, Any]) -> str:
     """Names are somebody's words too: on one line each."""
-    return one_line(" ".join(str(item[key]) for key in ("role", "tool_name", "speaker") if item.get(key)))
+    return one_line(" ".join(short(str(item[key])) for key in ("role", "tool_name", "speaker") if item.get(key)))
 
 
 def _marks(item: Mapping[str, Any]) -> str:
@@ -227,7 +227,8 @@ def _found(answer: Answer, day: str) -> str:
             f"lcm: nothing found: this is not in this archive, as far as {answer['searched_messages']:,} messages of "
             f"{_sessions(answer['searched_sessions'])} were searched ({answer['searched']}).{nearest} Try: {answer['try']}."
         )
-    first = "best" if answer.get("sort") != "time" else "of the best the oldest" if least else "oldest"
+    order = "recency" if answer["mode"] == "regex" else answer.get("sort", "")
+    first = {"recency": "newest", "time": "of the best the oldest" if least else "oldest"}.get(order, "best")
     when = f"; {day} UTC" if day else "; times UTC"
     how = f" by {'/'.join(answer['matched_by'])}" if answer.get("matched_by") else ""
     beside = f", with {near} beside them" if (near := answer.get("neighbours")) else ""

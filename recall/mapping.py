@@ -26,7 +26,7 @@ from ..storage.meta import ANSWERS, Meta
 from ..text import tokens
 from .access import Access
 from .arguments import Address
-from .expand_query import TASK, owner_of
+from .expand_query import TASK
 from .grep import NOTE, Ask, Search, searchable
 from .paging import LOST, Answer, Room, iso, spans, time_said, who
 
@@ -180,7 +180,7 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
         raise BadRequest("prompt is empty; give the question that each message is to be asked")
     chosen = _chosen(caller, wanted)
     rows = chosen.rows
-    owner = owner_of(caller)
+    owner = caller.owner
     name = _name(owner, wanted.prompt)
     session_id = caller.session.session_id if caller.session else ""
     with caller.readers.only(session_id) as mine:

@@ -30,6 +30,7 @@ MOST_HINT: Final = 1000
 #: The least that a page moves forward, however little room it is given.
 _LEAST_TOKENS, _LEAST_CHARS = 16, 48
 _RENDERED_CHARS: Final = 2000
+_NAME_CHARS: Final = 100
 _MOST_FILES: Final = 10
 _FILE_MESSAGES: Final = 20  # that show a file, in one answer
 _KEPT: Final = 32  # answers of one owner that were cut and may be continued
@@ -199,15 +200,20 @@ def frame(head: Stored) -> Answer:
     return item
 
 
+def short(name: str) -> str:
+    """A name as answers show it: whoever chose it may have chosen a long one."""
+    return name if len(name) <= _NAME_CHARS else f"{name[:_NAME_CHARS]}…"
+
+
 def spoken(speaker: tuple[str, str]) -> str:
     """A speaker as answers name them: name and id."""
-    name, number = speaker
+    name, number = map(short, speaker)
     return f"{name} ({number})" if number else name
 
 
 def who(head: Stored, speaker: tuple[str, str]) -> str:
     """Role, tool and speaker of a message in front of its text, where no name may begin a line."""
-    return one_line(" ".join(filter(None, (head.role, head.tool_name, spoken(speaker)))))
+    return one_line(" ".join(filter(None, (head.role, short(head.tool_name or ""), spoken(speaker)))))
 
 
 def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | None = None) -> Shown:

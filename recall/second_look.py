@@ -18,6 +18,8 @@ from ..search.query import STOP_WORDS
 
 LITTLE: Final = 0.4  # share of the question's words, weighed by rarity
 _MOST_MISSING, _NEAR_WORDS = 4, 3
+_MOST_ASKED: Final = 300  # characters of a question that a call repeats: of a log that was pasted, the missing words
+_MOST_WORD: Final = 60
 _AROUND: Final = 250  # characters beside a match
 _WORD: Final = re.compile(r"[^\W\d_]{4,30}")
 
@@ -35,6 +37,9 @@ def second_look(
     asked: str, missing: Sequence[str], stems: frozenset[str], best: Sequence[Read], *, wide: bool
 ) -> dict[str, Any]:
     """The words that no good hit says (``missing``), and the next calls (``next``): other words, their time, other sessions."""
+    whole = [word for word in missing if not any(word != other and word in other.split() for other in missing)]
+    whole = [word if len(word) <= _MOST_WORD else f"{word[:_MOST_WORD]}…" for word in whole[:_MOST_MISSING]]
+    asked = asked if len(asked) <= _MOST_ASKED or not whole else " ".join(whole)
     near = _near(best, stems)
     calls: list[dict[str, Any]] = [{"tool": "lcm_grep", "query": " ".join(near)}] if near else []
     times = [read.at for read in best if read.at is not None]
@@ -48,8 +53,7 @@ def second_look(
         calls.append({"tool": "lcm_grep", "query": asked, "session_scope": "all"})
     elif best:
         calls.append({"tool": "lcm_expand", "store_id": best[0].address})
-    whole = [word for word in missing if not any(word != other and word in other.split() for other in missing)]
-    return {"missing": whole[:_MOST_MISSING], "next": calls}
+    return {"missing": whole, "next": calls}
 
 
 def _near(best: Sequence[Read], stems: frozenset[str]) -> list[str]:

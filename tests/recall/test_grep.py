@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from worlds.recall import Archive, calls, says, user
+from worlds.recall import Archive, calls, result, says, user
 
 from hermes_lcm.recall import grep
 
@@ -152,3 +153,125 @@ def test_the_end_of_what_is_ranked_says_what_leads_on(tmp_path: Path) -> None:
 
     assert "mode=regex pages through all" in " ".join(page["notes"])
     assert sorted({*seen}) == list(range(1, 261))
+
+
+def pages(archive: Archive, query: str, **args: object) -> list[int]:
+    """Messages on all pages of a search; between two of them the host stores the call and its answer."""
+    seen: list[int] = []
+    more: dict[str, object] = {}
+    for _ in range(60):
+        found = archive.grep(query, scope="messages", **args, **more)
+        seen += [hit["store_id"] for hit in found["results"]]
+        archive.say(
+            calls(json.dumps({"query": query, **more}), name="lcm_grep"), result(json.dumps(found), name="lcm_grep")
+        )
+        if not found["has_more"]:
+            return seen
+        more = {"cursor": found["next_cursor"]}
+    raise AssertionError("the pages have no end")
+
+
+def test_calls_of_our_own_tools_beside_the_hits_end_no_list(tmp_path: Path) -> None:
+    """They are found for their neighbours' sake, and are not shown; what lies behind them is."""
+    archive = Archive(tmp_path)
+    said = []
+    for n in range(12):
+        said += archive.say(user(f"harbour crane {n} needs paint"))
+        archive.say(
+            *[each for _ in range(3) for each in (calls("{}", name="lcm_grep"), result("nothing", name="lcm_grep"))]
+        )
+
+    assert set(said) <= set(pages(archive, "harbour crane", limit=2))
+
+
+def test_what_is_said_between_two_pages_brings_no_hit_twice_and_hides_none(tmp_path: Path) -> None:
+    """A word that was rare is common then, so that the other one's hits come first."""
+    archive = Archive(tmp_path)
+    said = archive.say(*[user(f"{word} was seen {n} times") for n in range(6) for word in ("walrus", "zeppelin")])
+    archive.say(*[user(f"the zeppelin number {n} was seen") for n in range(10)], to=archive.open("other").session_id)
+    first = archive.grep("walrus zeppelin", limit=6)
+    archive.say(*[user(f"one more walrus, {n}") for n in range(40)], to="other")
+    second = archive.grep("walrus zeppelin", limit=6, cursor=first["next_cursor"])
+
+    assert sorted(hit["store_id"] for page in (first, second) for hit in page["results"]) == said
+
+
+@pytest.mark.parametrize("lost", [{9, 8, 7}, {8}, {9, 7, 5, 3, 1}])
+@pytest.mark.parametrize("args", [{"sort": "recency"}, {"mode": "regex"}, {}], ids=str)
+def test_messages_that_cannot_be_read_end_no_list_and_repeat_nothing(
+    tmp_path: Path, lost: set[int], args: dict[str, str]
+) -> None:
+    """Whole pages of them, too."""
+    archive = Archive(tmp_path, *[user(f"the harbour crane number {n} needs paint") for n in range(9)])
+    with archive.db.transaction():
+        archive.db.execute(f"UPDATE messages SET envelope = x'ffff' WHERE store_id IN ({','.join(map(str, lost))})")
+
+    assert sorted(pages(archive, "harbour crane", limit=2, **args)) == sorted(set(range(1, 10)) - lost)
+
+
+def test_the_cursor_of_another_search_is_refused(tmp_path: Path) -> None:
+    """It would leave out the best of what is asked for now."""
+    archive = Archive(tmp_path, *[user(f"the harbour crane {n}") for n in range(5)])
+    cursor = archive.grep("harbour", limit=2)["next_cursor"]
+
+    assert "results" in archive.grep("harbour", limit=3, cursor=cursor)
+    for other in ({"query": "crane"}, {"query": "harbour", "role": "user"}, {"query": "harbour", "sort": "recency"}):
+        assert "of another search" in archive.grep(**other, limit=2, cursor=cursor)["error"]
+
+
+def test_a_page_of_a_pattern_begins_where_the_last_one_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was looked at already takes none of its time."""
+    archive = Archive(tmp_path, *[user(f"port {n}") for n in range(150)], room=20_000)
+    first = archive.grep(r"port \d+", mode="regex", limit=100)
+    monkeypatch.setattr(grep, "SCAN_S", -1.0)
+    second = archive.grep(r"port \d+", mode="regex", limit=100, cursor=first["next_cursor"])
+
+    assert [hit["store_id"] for hit in second["results"]] == list(range(50, 0, -1))
+    assert second["total_results"] == 150
+
+
+@pytest.mark.parametrize(
+    ("args", "order"),
+    [({"mode": "regex", "sort": "time"}, "newest"), ({"mode": "regex"}, "newest"), ({"sort": "recency"}, "newest"),
+     ({"sort": "time"}, "oldest"), ({}, "best")],
+    ids=str,
+)  # fmt: skip
+def test_an_answer_tells_the_order_that_it_has(tmp_path: Path, args: dict[str, str], order: str) -> None:
+    """Matches of a pattern are newest first."""
+    archive = Archive(tmp_path)
+    for day in range(3):
+        archive.say(user(f"port {day}"), at=1_760_000_000.0 + day * 86_400)
+
+    answer = archive.raw("lcm_grep", query="port", **args)
+
+    assert f"; {order} first" in answer
+    if order != "best":
+        assert re.findall(r"^msg_(\d)", answer, re.MULTILINE) == (
+            ["1", "2", "3"] if order == "oldest" else ["3", "2", "1"]
+        )
+    assert "again oldest first" not in answer
+
+
+@pytest.mark.parametrize("as_lines", [True, False])
+def test_a_long_name_does_not_fill_an_answer(tmp_path: Path, as_lines: bool) -> None:
+    """Whoever writes in a group chooses it."""
+    archive = Archive(
+        tmp_path, user("the harbour crane", name="N" * 9000), result("the harbour crane", name="t" * 9000)
+    )
+
+    answer = archive.raw("lcm_grep", query="harbour crane", **({} if as_lines else {"format": "json"}))
+
+    assert len(answer) < 7000
+    assert "msg_1" in answer
+    assert "msg_2" in answer
+
+
+def test_a_pasted_log_is_not_repeated_in_the_answer(tmp_path: Path) -> None:
+    """What to try next names the words that are missing."""
+    archive = Archive(tmp_path, user("the harbour crane"))
+    log = " ".join(f"module{n} failed" for n in range(400))
+
+    look = archive.grep(f"harbour {log}")["second_look"]
+
+    assert len(json.dumps(look)) < 1000
+    assert all("module" in call["query"] for call in look["next"] if "time_from" in call)

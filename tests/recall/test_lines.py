@@ -96,7 +96,7 @@ def test_an_answer_says_how_many_hits_are_left(archive: Archive, budget: int) ->
 
 
 def test_behind_the_last_hit_nothing_is_claimed_to_be_missing(archive: Archive) -> None:
-    """A cursor may be given with another query than its own."""
+    """A cursor may be of an earlier release, or typed by hand."""
     answer = archive.raw("lcm_grep", query="port", scope="messages", cursor="500.0.82.0.0")
 
     assert "no more hits behind this cursor" in answer

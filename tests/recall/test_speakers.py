@@ -169,3 +169,20 @@ def test_a_record_that_may_not_be_read_is_not_named(tmp_path: Path) -> None:
     archive.say(user(REPORT), to="group")
 
     assert "subagents" not in archive.call("lcm_expand", store_id="msg_4")
+
+
+def test_all_that_one_of_many_said_is_on_the_pages(tmp_path: Path) -> None:
+    """Others name her more often than she speaks."""
+    talk = [f"[Ben] the budget {n}, Anna" for n in range(40)]
+    said = [f"[Anna] my many words about what the budget of the year {n} is like, and the garden" for n in range(8)]
+    archive = group(tmp_path, *talk, *said)
+    seen: list[int] = []
+    more: dict[str, str] = {}
+    for _ in range(8):
+        found = archive.grep("budget", speaker="Anna", limit=3, **more)
+        seen += [hit["store_id"] for hit in found["results"]]
+        if not found["has_more"]:
+            break
+        more = {"cursor": found["next_cursor"]}
+
+    assert sorted(seen) == list(range(81, 97, 2))
