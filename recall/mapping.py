@@ -37,6 +37,8 @@ _ANSWER_TOKENS: Final = 300
 _REDUCED_TOKENS: Final = 1500
 _LEAST_SECONDS: Final = 1.0
 _FAILURES: Final = 3  # after which no more is asked: the model is not there
+_TOKEN_CHARS: Final = 8  # of an answer, for a model that writes more than it was allowed
+_MOST_TOLD: Final = 10  # addresses in a note
 _NOTHING: Final = "NOTHING"
 _RUN: Final = "mapping:{}"  # the run of a session that is not finished
 _KEPT_S: Final = 7 * 86_400  # an unfinished run that nobody goes on with
@@ -130,17 +132,22 @@ class _Job:
     notes: _Notes
     used: int = 0
     failures: list[str] = field(default_factory=list)
+    unusable: dict[int, str] = field(default_factory=dict)  # by store id: why what the model said of it is no answer
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self) -> bool:
         """May another request begin?"""
-        return self.left > 0 and self.seconds() > _LEAST_SECONDS and len(self.failures) < _FAILURES
+        return self.left > 0 and self.seconds() > _LEAST_SECONDS and not self.is_silent()
+
+    def is_silent(self) -> bool:
+        """Is the model not there, or does it answer nothing at all?"""
+        return max(len(self.failures), 0 if self.answers else len(self.unusable)) >= _FAILURES
 
     def seconds(self) -> float:
         return self.deadline - self.caller.clock()
 
-    def complete(self, rules: str, text: str, most: int) -> str | None:
-        """One reply; None where there is none, or no budget for it."""
+    def complete(self, rules: str, text: str, most: int, of: int = 0) -> str | None:
+        """One reply, about message ``of``; None where there is none, or no budget for it."""
         cost = tokens.count(text) + most
         with self.lock:
             if not self.open():
@@ -155,19 +162,21 @@ class _Job:
             reply = self.caller.model.complete(
                 messages, max_tokens=most, timeout_s=max(_LEAST_SECONDS, self.seconds()), route=route, task=TASK
             )
-            reason = replies.why_unusable(reply.text, reply.finish_reason, asked)
         except SummaryError as exc:
-            reason = str(exc)
-        if reason:
             with self.lock:
-                self.failures.append(reason)
+                self.failures.append(str(exc))
             return None
-        return reply.text.strip()
+        if reason := replies.why_unusable(reply.text, reply.finish_reason, asked):
+            with self.lock:
+                self.unusable[of] = reason
+            return None
+        said = reply.text.strip()
+        return said if len(said) <= most * _TOKEN_CHARS else f"{said[: most * _TOKEN_CHARS]}…"
 
     def ask(self, row: Row) -> None:
         """The answer of one message."""
         text = f"[{_head(self.caller, row)}]\n{searchable(row)[:_MOST_CHARS]}"
-        found = self.complete(_RULES, text, _ANSWER_TOKENS)
+        found = self.complete(_RULES, text, _ANSWER_TOKENS, row.store_id)
         if found is not None:
             with self.lock:
                 said = self.answers[row.store_id] = "" if found.strip(" .\"'*").upper() == _NOTHING else found
@@ -243,13 +252,14 @@ def _run(job: _Job, rows: Sequence[Row]) -> None:
         job.ask(row)
     if not job.failures:
         with ThreadPoolExecutor(max_workers=job.caller.config.summary_parallelism) as pool:
-            for row in waiting[1:]:
-                pool.submit(contextvars.copy_context().run, job.ask, row)
+            asked = [pool.submit(contextvars.copy_context().run, job.ask, row) for row in waiting[1:]]
+        for each in asked:
+            each.result()  # what nobody expected is no end of the budget
 
 
 def _told(job: _Job, chosen: _Chosen, room: Room) -> Answer:
     rows = chosen.rows
-    left = sum(row.store_id not in job.answers for row in rows)
+    left = sum(row.store_id not in job.answers and row.store_id not in job.unusable for row in rows)
     found = [row for row in rows if job.answers.get(row.store_id)]
     out: Answer = {"note": NOTE, "asked": len(rows) - left, "of": len(rows), "used_tokens": job.used}
     if found and not left:
@@ -259,8 +269,8 @@ def _told(job: _Job, chosen: _Chosen, room: Room) -> Answer:
         )
     if not left and (len(found) < 2 or out["answer"] is not None):
         job.notes.finish()
-    if job.failures:
-        out["degraded"], out["reason"] = True, job.failures[-1]
+    if reasons := [*job.unusable.values(), *job.failures]:
+        out["degraded"], out["reason"] = True, reasons[-1]
     out["notes"] = _notes(job, chosen, left, bool(found))
     if not out["notes"]:
         del out["notes"]
@@ -270,11 +280,12 @@ def _told(job: _Job, chosen: _Chosen, room: Room) -> Answer:
 
 def _notes(job: _Job, chosen: _Chosen, left: int, found: bool) -> list[str]:
     out = []
-    if job.failures:
+    out += _unread(job, chosen.rows)
+    if job.failures or job.is_silent():
         out += [] if found else ["no model answers: lcm_grep finds messages, lcm_expand reads them"]
     elif left:
         out.append(f"the budget is used up; the same call goes on with the {left} messages that are left")
-    elif not found:
+    elif not found and not job.unusable:
         out.append("no message says anything on it" if chosen.rows else "there are no such messages")
     if chosen.left and not left:
         out.append(f"not all: {', '.join(chosen.left)} was not asked yet; continue_with goes on there")
@@ -283,6 +294,22 @@ def _notes(job: _Job, chosen: _Chosen, left: int, found: bool) -> list[str]:
     if job.notes.lost:
         out.append(f"kept until this process ends only: {job.notes.lost}")
     return out
+
+
+def _unread(job: _Job, rows: Sequence[Row]) -> list[str]:
+    """What of the messages was not answered from."""
+    out = []
+    if refused := _named_few([each for each in job.unusable if each]):
+        out.append(f"of {refused} the model gave no answer that can be used; the same call asks again")
+    if long := _named_few([row.store_id for row in rows if len(searchable(row)) > _MOST_CHARS]):
+        out.append(f"of {long} only the first {_MOST_CHARS:,} characters were read; lcm_grep finds what is behind them")
+    return out
+
+
+def _named_few(store_ids: Sequence[int]) -> str:
+    names = spans(store_ids)
+    more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+    return f"{', '.join(names[:_MOST_TOLD])}{more}"
 
 
 def _show(job: _Job, found: Sequence[Row], unasked: Sequence[str], out: Answer, room: Room) -> None:

@@ -272,3 +272,59 @@ def test_a_range_that_is_too_large_for_one_call_goes_on(tmp_path: Path) -> None:
     assert "msg_46..msg_50" in answer["notes"][0]
     assert asked(found, store_ids=handle["store_ids"])["of"] == 15
     assert "the best 40 hits" in asked(found, query="offer costs")["notes"][0]
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "I'm sorry, but I can't help with that.", "<html><body>502 Bad Gateway</body></html>"]
+)
+def test_answers_that_cannot_be_used_end_no_run(tmp_path: Path, bad: str) -> None:
+    """However many there are: the others are asked and joined, and the answer says which are missing."""
+
+    def partly(request: dict[str, Any]) -> str:
+        text = request["messages"][1]["content"]
+        return bad if any(f"Offer {n} costs" in text for n in range(2, 6)) else reader(request)
+
+    found = archive(tmp_path, *PRICES, summary_parallelism=1)
+    found.model = Model(partly)
+    answer = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert [each["address"] for each in answer["answers"]] == ["msg_1", "msg_6"]
+    assert (answer["answer"], answer["degraded"]) == ("2 offers", True)
+    assert "msg_2..msg_5 the model gave no answer" in answer["notes"][0]
+    assert "budget is used up" not in str(answer["notes"])
+
+
+def test_one_message_that_the_model_refuses_is_not_in_the_way_of_the_others(tmp_path: Path) -> None:
+    """It is the first one, in this call and in every other."""
+    found = archive(tmp_path, *PRICES)
+    found.model = Model(lambda request: "" if "Offer 1 " in request["messages"][1]["content"] else reader(request))
+
+    answer = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert [each["address"] for each in answer["answers"]] == [f"msg_{n}" for n in range(2, 7)]
+    assert "msg_1 the model gave no answer" in answer["notes"][0]
+
+
+def test_a_model_that_says_nothing_at_all_is_not_asked_about_every_message(tmp_path: Path) -> None:
+    """Nor is that the end of a budget."""
+    found = archive(tmp_path, *PRICES, summary_parallelism=1)
+    found.model = Model("")
+
+    answer = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert len(found.model.requests) == 3
+    assert "no model answers" in str(answer["notes"])
+
+
+def test_what_was_not_read_of_a_long_message_is_told(tmp_path: Path) -> None:
+    answer = asked(archive(tmp_path, user("x " * 20_000 + "it costs 700 dollars")), store_ids=["msg_1"])
+
+    assert "of msg_1 only the first 24,000 characters were read" in answer["notes"][0]
+
+
+def test_a_model_that_goes_on_and_on_fills_no_answer(tmp_path: Path) -> None:
+    """It was asked for a few sentences."""
+    found = archive(tmp_path, *PRICES)
+    found.model = Model(lambda _: " ".join(f"word{n}" for n in range(20_000)))
+
+    assert len(found.raw("lcm_map", prompt="What does it cost?", store_ids=["msg_1..msg_6"])) < 30_000
