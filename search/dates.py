@@ -348,7 +348,7 @@ def _this(found: re.Match[str], now: float) -> list[_Span]:
     return [_span(today - timedelta(days=gone), today + timedelta(days=1))]
 
 
-_LAST_ONE: Final = re.compile(r"\b(?:last|letzten|vergangenen|vorigen)\b")
+_LAST_ONE: Final = re.compile(r"\b(?:last|letzte[ns]|vergangene[ns]|vorige[ns])\b")
 
 
 def _date(found: re.Match[str], now: float) -> list[_Span]:
@@ -371,7 +371,7 @@ def _date(found: re.Match[str], now: float) -> list[_Span]:
 def _meant(typed: str, spans: list[_Span], now: float) -> list[_Span]:
     """Of each year's month that of "last May" or "this May"."""
     if _LAST_ONE.search(typed):
-        return [max(span for span in spans if span[1] <= now)]
+        return [max(span for span in spans if span[1] - _MARGIN.total_seconds() <= now)]
     return spans[-1:] if typed.startswith("this ") else spans
 
 
@@ -498,7 +498,10 @@ def _season(found: re.Match[str], now: float) -> list[_Span]:
     month = next(begins for begins, names in _SEASONS.items() if found["season"] in names.split("|"))
     years = range(year - (month == 12), year + 1) if year else range(last - _YEARS_BACK, last + 1)
     begun = [datetime(each, month, 1, tzinfo=UTC) for each in years if each]
-    return [_span(first, first + timedelta(days=92)) for first in begun if first.timestamp() <= now]
+    spans = [_span(first, first + timedelta(days=92)) for first in begun if first.timestamp() <= now]
+    if not year and _LAST_ONE.search(found[0]):  # while it lasts, that of the year before may be meant too
+        return spans[-1:] if spans[-1][1] <= now else spans[-2:]
+    return spans
 
 
 _SINGLE: Final = {
@@ -519,7 +522,8 @@ _NO_VERB: Final = "".join(
 )
 _COUNTED: Final = (
     r"%|px|ms\b|[kmg]?b\b|bytes|characters|tokens|lines|words|users|people|customers|requests|messages|rows|items|files|times|"
-    r"cases|tests|steps|dollars|euros?\b|usd|eur\b|years|jahren?|anni|años|anos|лет|руб|zeilen|nutzer|zeichen|lignes|líneas|linhas|righe|строк|行|个"
+    r"cases|tests|steps|bits|seconds|minutes|hours|retries|iterations|epochs|sekunden|minuten|"
+    r"stunden|dollars|euros?\b|usd|eur\b|years|jahren?|anni|años|anos|лет|руб|zeilen|nutzer|zeichen|lignes|líneas|linhas|righe|строк|行|个"
 )
 _IN_MONTH: Final = (
     rf"\b(?:in|during|of|since|last|this|before|after|until|till)\s+(?:early\s+|late\s+|mid-?\s*)?{_MONTH}(?![a-z])"

@@ -206,7 +206,7 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
      "in spring boot", "real estate", "elle a été ici", "did the tests fall apart", "what did we plan by friday?", "on weekends",
      "the first half of a year", "primavera", "a spring in the mattress",
      "which may 3 users do?", "may 5 of them fail?", "a limit of 2000 users", "in 2020 lines", "may be in may be not",
-     "vor 2000 Jahren"],
+     "vor 2000 Jahren", "does it retry after 2000 seconds?", "vor 2000 Sekunden"],
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
     """A wrong guess would push the right answers down."""
@@ -224,6 +224,11 @@ def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
         ("去年", "2024-12-31", "2023-01-01", "2023-12-31"),
         ("上上个月", "2026-03-31", "2026-01-01", "2026-01-31"),
         ("上周三", "2026-01-05", "2025-12-31", "2025-12-31"),
+        ("last summer", "2026-03-18", "2025-06-01", "2025-08-31"),
+        ("letzten Sommer", "2025-11-01", "2025-06-01", "2025-08-31"),
+        ("last May", "2026-06-01", "2026-05-01", "2026-05-31"),
+        ("last December", "2026-01-01", "2025-12-01", "2025-12-31"),
+        ("im letzten Februar", "2024-03-01", "2024-02-01", "2024-02-29"),
         ("yesterday", "2024-03-01", "2024-02-29", "2024-02-29"),
         ("between 3 May and 7 May 2025", "2026-03-18", "2025-05-03", "2025-05-07"),
         ("vom 3. Mai bis 7. Mai 2025", "2026-03-18", "2025-05-03", "2025-05-07"),
