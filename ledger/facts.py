@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from ..records import StatedFact
@@ -25,6 +25,8 @@ RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000
 _OF_A_MESSAGE: Final = 12
 _MOVED_CHARS: Final = 20_000  # of a message, in which words that moved are looked for
+#: Where a quotation may begin; between Chinese or Japanese signs anywhere.
+_BEGINS: Final = lazy(r"(?<![^\W\u3040-\u30ff\u3400-\u9fff])\S")
 _SENTENCE_CHARS: Final = 900
 _BEFORE, _QUOTE_CHARS = 90, 240  # of a long sentence, around what was found
 _DAY: Final = (
@@ -326,8 +328,8 @@ def _told(typed: str, own: Iterable[str], stated: StatedFact) -> Fact | None:
 def _quotation(typed: str, stated: StatedFact) -> str:
     """The words that a fact points at; "" where they are gone. Where secrets were taken out, those behind them moved."""
     first, last = stated.quote
-    starts = range(min(len(typed), _MOVED_CHARS)) if REDACTED in typed else ()
-    said = (typed[at : at + last - first] for at in (first, *starts))
+    moved = _BEGINS.finditer(typed, 0, _MOVED_CHARS) if REDACTED in typed else ()
+    said = (typed[at : at + last - first] for at in chain((first,), (match.start() for match in moved)))
     return next((each for each in said if StatedFact.digest_of(each) == stated.digest), "")
 
 

@@ -424,13 +424,11 @@ def _grown(days: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _summaries(sums: Mapping[str, Any]) -> str:
-    """Tokens asked of the summariser, and those that no compaction used."""
-    said = f"{counted(sums['summaries'], 'summary')}, {sums['summary_in']:,} tokens in, {sums['summary_out']:,} out"
-    return said + (
-        f", {sums['unused']} written for nothing ({sums['unused'] / max(1, sums['summaries']):.0%})"
-        if sums["unused"]
-        else ""
-    )
+    """Tokens asked of the summariser, and those that no compaction used, which may be of an earlier day."""
+    made, unused = sums["summaries"], sums["unused"]
+    share = f" ({unused / made:.0%})" if unused <= made else ""
+    said = f"{counted(made, 'summary')}, {sums['summary_in']:,} tokens in, {sums['summary_out']:,} out"
+    return f"{said}, {unused} written for nothing{share}" if unused else said
 
 
 def _none_of(total: Mapping[str, Any]) -> str:
@@ -485,9 +483,7 @@ def text(data: Mapping[str, Any]) -> str:
     if not total["requests"]:
         lines.append("No request is counted: there was none in this time, or the model's provider reports no usage.")
     at = f" at {total['prices']}" if total["prices"] else f": {prices.why_free}"
-    lines.append(
-        f"all: {_money(total['money'], prices)}{at}{_said(prices.main) if total['prices'] == _ASSUMED else ''}"
-    )
+    lines.append(f"all: {_money(total['money'], prices)}{at}{_said(STATED) if total['prices'] == _ASSUMED else ''}")
     if data["host_compressor_estimate"] is not None:
         estimate = data["host_compressor_estimate"]
         less = estimate - total["money"]

@@ -281,6 +281,15 @@ def test_status_says_what_today_cost_and_what_was_written_for_nothing(world: Wor
     assert "1 written for nothing (25%)" in said
 
 
+def test_what_an_earlier_day_wrote_for_nothing_is_no_share_of_today(world: World) -> None:
+    """A compaction after midnight may leave more unused than the day has written."""
+    ledger = Costs(world.db)
+    ledger.note("s", requests=1, prompt=1_000, summaries=1, summary_in=10, summary_out=1, unused=3)
+    ledger.save()
+
+    assert "3 written for nothing;" in text(report(world.db, Prices()))
+
+
 def test_where_no_summary_was_asked_for_none_is_counted(world: World) -> None:
     """A first message tells of no summaries, and says that its prices are assumed: a terminal's status asks nobody."""
     ledger = Costs(world.db)
@@ -366,6 +375,16 @@ def test_each_request_is_priced_by_the_model_that_answered_it(world: World) -> N
     )
     assert row["money"] == found["total"]["money"] == pytest.approx(4.245)
     assert "a/cheap $0.095, a/dear $3.150" in text(found)
+
+
+def test_assumed_prices_are_told_as_such_though_the_model_in_use_has_one(world: World) -> None:
+    """They are the plugin's, not that model's."""
+    ledger = Costs(world.db)
+    ledger.asked("s", **answered("unknown"), prompt=1_000_000, cached=0, written=0)
+    ledger.save()
+    said = text(report(world.db, Prices.known((7.0, 0.7, 70.0), None, local=False)))
+
+    assert "all: $3.000 at assumed prices (per million tokens $3 read, $0.3 cached, $15 written" in said
 
 
 @pytest.mark.host
