@@ -183,9 +183,11 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
         rows.append(("rotation", "ordered; it happens at the next message"))
     spent = data.get("cost_today") or {}
     if spent.get("requests") or spent.get("summaries"):
-        rows.append(("cost today", spent["line"]))
-    if data.get("exam"):
-        rows.append(("last exam", exam_line(data["exam"])))
+        several = data.get("archive", {}).get("sessions", 0) > 1  # an operator's sums are of the whole archive
+        rows.append(("cost today", spent["line"] + (", all sessions together" if several else "")))
+    if exam := data.get("exam"):
+        other = f", of session {exam['session_id']}" if exam["session_id"] != data["session_id"] else ""
+        rows.append(("last exam", exam_line(exam) + other))
     suggestion = data["preset_suggestion"]
     if suggestion["preset"]:
         why = "fits the model" if suggestion["match"] == "model" else "fits the context window"

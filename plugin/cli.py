@@ -49,7 +49,7 @@ _WORDS = {
 }
 _PROGRAMS = ("top", "browse", "completion")
 _VERBATIM = ("show", "export", "completion")
-_WIDE = 200  # columns of a live view that nobody watches
+_WIDE = 100_000  # columns of a live view that nobody watches: in a pipe nothing is cut
 _OPTIONS = ("--session", "--since", "--limit", "--apply", "--dry-run", "--deep", "--verbose", "--with-files", "--output",
             "--json", "--help", *(f"--{name}" for name in _WORDS if name != "since"))  # fmt: skip
 

@@ -25,6 +25,16 @@ def columns(text: str) -> int:
     return len(plain) + wide - sum(bool(unicodedata.combining(char)) for char in plain)
 
 
+def clipped(line: str, width: int) -> str:
+    """A line of at most ``width`` columns, with a mark where its end is left out."""
+    if columns(line) <= width:
+        return line
+    at = width - 1
+    while columns(line[:at]) >= width:
+        at -= 1
+    return f"{line[:at]}…"
+
+
 def fitted(text: str, width: int) -> str:
     """Lines of at most ``width`` columns. The rest of a long line goes on below its last column; a long word stays whole."""
     if width < _LEAST_COLUMNS:

@@ -18,6 +18,7 @@ from ..dashboard.now import about, now
 from ..ops.render import counted, disk_said, moment, of_earlier, table
 from ..recall.access import Access
 from ..text.printable import one_line
+from .screen import clipped
 
 EVERY_S: Final = 2.0
 _REST: Final = 5  # it sleeps so many times as long as a look takes
@@ -51,7 +52,7 @@ def frame(said: Mapping[str, Any], width: int) -> str:
         for each in said.get("sessions", ())
     ]  # fmt: skip
     lines += ["", "Newest sessions", *table(shown, indent="")]
-    return "\n".join(line[:width] for line in lines)
+    return "\n".join(clipped(line, width) for line in lines)
 
 
 def _archive(said: Mapping[str, Any]) -> str:
@@ -95,7 +96,7 @@ def _money(said: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     saved = money["saved"]
     if not any(money["prices"]["main"]) and not money["total"]["money"]:
-        return [("money", "none: what runs here, or is paid for as a whole, costs nothing by the token")]
+        return [("money", "none: a local model costs time, a subscription nothing by the token")]
     spent = f"${money['total']['money']:.2f} in all, ${money['session'].get('money', 0):.2f} here"
     if saved is None:
         return [("money", spent)]

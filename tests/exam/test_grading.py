@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from hermes_lcm.engine import LCMEngine
 from hermes_lcm.exam import grading
 from hermes_lcm.exam.probes import probes
 from hermes_lcm.host import facts
+from hermes_lcm.ops.render import status_text
 from hermes_lcm.recall.access import Access
 
 
@@ -118,15 +120,27 @@ def test_a_file_tool_s_own_call_answers_what_was_done(world: World) -> None:
 
 
 def test_the_grade_is_shown_as_a_table_and_kept_for_the_status(world: World) -> None:
-    """Kinds, a bar for each; `status` has the last grade."""
+    """Kinds, a bar for each, no wider than a narrow terminal; `status` has the last grade."""
     world.compact(talk())
     said = answer("exam", deps(world))
     counts = said.data["all"]
 
     assert "rules" in said.text
-    assert "#" * 10 in said.text
+    assert re.search("#+$", said.text, re.MULTILINE)
+    assert max(map(len, said.text.splitlines()[1:])) <= 80
     assert answer("status", deps(world)).data["exam"]["all"] == counts
     assert "last exam" in answer("status", deps(world)).text
+
+
+def test_the_status_of_one_session_says_of_which_other_one_the_last_grade_is(world: World) -> None:
+    """It stands among the figures of the session."""
+    world.compact(talk())
+    own = answer("status", deps(world)).data["session_id"]
+    answer("exam", deps(world))
+    data = answer("status", deps(world)).data
+
+    assert "of session" not in status_text(data)
+    assert f", of session {own}" in status_text({**data, "session_id": "another"})
 
 
 def test_a_conversation_that_was_never_compacted_is_in_the_prompt(world: World) -> None:

@@ -176,6 +176,18 @@ def test_the_status_begins_with_the_archive(world: Home) -> None:
     assert re.fullmatch(r"  1 conversation, 1 session, \d+ messages, \d+ summar(y|ies); since \d{4}-\d\d-\d\d", first)
 
 
+@pytest.mark.parametrize(("sessions", "said"), [(1, False), (2, True)])
+def test_the_cost_of_several_sessions_is_not_shown_as_that_of_one(sessions: int, said: bool, world: Home) -> None:
+    """An operator's sum is that of the whole archive; the lines around it are about one session."""
+    data = status(world.deps())
+    data |= {
+        "cost_today": {"requests": 1, "line": "$0.100 for 1 request"},
+        "archive": {**data["archive"], "sessions": sessions},
+    }
+
+    assert ("all sessions together" in status_text(data)) == said
+
+
 def test_sources_of_a_part_say_so(world: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the newest messages are looked at; the number beside a source is not that of all."""
     whole = status_text(status(world.deps()))

@@ -12,7 +12,7 @@ import pytest
 from worlds.earlier import EarlierPlugin, talk
 from worlds.home import empty, healthy
 
-from hermes_lcm.terminal import top
+from hermes_lcm.terminal import screen, top
 
 
 class Screen(io.StringIO):
@@ -34,6 +34,17 @@ def test_a_frame_of_an_archive(tmp_path: Path) -> None:
     for words in ("100 messages", "1 summary", "session", "window", "| threshold", "health", "Newest sessions", "s1"):
         assert words in said
     assert max(len(line) for line in said.split("\n")) <= 90
+
+
+def test_a_line_that_is_too_long_for_the_screen_is_cut_with_a_mark(tmp_path: Path) -> None:
+    """By columns: a title in Chinese takes two for each letter, and a line that breaks shifts all below it."""
+    world = healthy(tmp_path)
+    said = {**top.look(world.deps(trusted=True)), "model": "模型" * 60}
+
+    (session,) = [line for line in top.frame(said, 80).split("\n") if "模型" in line]
+    assert session.endswith("…")
+    assert screen.columns(session) in (79, 80)
+    assert "模型" * 60 in top.frame(said, 1000)
 
 
 def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
