@@ -103,6 +103,7 @@ _TRIES = 4  # another file, a stand-in, memory
 _FILE = "database file"
 _FORK_WAIT_S = 2.0
 _NO_MONEY: Price = (0.0, 0.0, 0.0)
+_ASK_AGAIN_S = 3600.0
 _MOMENT_S = 0.1  # what the host does between two calls, with a long list
 _MOST_S = 0.5
 _LOOK_S = 0.005
@@ -196,6 +197,7 @@ class Runtime:
         self._background(config)
         self._pending: dict[str, Pending] = {}
         self._priced: dict[tuple[str, str], Price] = {}
+        self._ask_again: dict[tuple[str, str], float] = {}
         self._sessions: dict[str, Session] = {}
         self._held: dict[str, Sequence[Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
@@ -811,7 +813,7 @@ class Runtime:
         cached: tuple[float, int],
         summary_model: str = "",
     ) -> plan.Prices:
-        """Prices of tokens of a model and of its summariser. The host is asked once for each, and may ask the network."""
+        """Prices of tokens of a model and of its summariser. The host is asked until it knows them, and may ask the network."""
         named, name, url = host.summariser(summary_model)
         other = None if named == EXTRACTIVE else self._price(named, name, url)
         if other is None and (named == EXTRACTIVE or host.is_local(url)):
@@ -822,9 +824,11 @@ class Runtime:
         )  # fmt: skip
 
     def _price(self, model: str, provider: str, base_url: str = "", api_key: Any = "") -> Price:
-        if model and (model, provider) not in self._priced:
-            self._priced[model, provider] = host.token_prices(model, provider, base_url, api_key)
-        return self._priced.get((model, provider))
+        key, now = (model, provider), time.monotonic()
+        if model and self._priced.get(key) is None and now >= self._ask_again.get(key, now):
+            self._priced[key] = host.token_prices(model, provider, base_url, api_key)
+            self._ask_again[key] = now + _ASK_AGAIN_S  # a host without a network knows no price yet
+        return self._priced.get(key)
 
     def priced(self, model: str, provider: str) -> tuple[Price, Price]:
         """Prices of a model and of its summariser, if the host was asked for them already."""

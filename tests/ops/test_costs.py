@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worlds.process import Script, World, chat
 
-from hermes_lcm import command
+from hermes_lcm import command, runtime
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.host import facts
 from hermes_lcm.ops import costs, verbs
@@ -518,6 +518,20 @@ def test_a_provider_that_reports_no_usage_is_no_reason_to_say_that_nothing_happe
 
     assert "1 compaction" in said
     assert "there was none in this time, or the model's provider reports no usage" in said
+
+
+def test_a_price_that_the_host_did_not_know_is_asked_for_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while: it may have had no network when the process began."""
+    known: list[costs.Known] = [None, PRICES["cheap"], PRICES["dear"]]
+    monkeypatch.setattr(facts, "token_prices", lambda *_: known.pop(0))
+
+    def read() -> float:
+        return world.runtime.prices("m", "p", "", "", cached=(0.0, 0), summary_model="extractive").uncached
+
+    assert (read(), read(), len(known)) == (3.0, 3.0, 2)
+    monkeypatch.setattr(runtime, "_ASK_AGAIN_S", 0.0)
+    world.runtime._ask_again.clear()
+    assert (read(), read(), len(known)) == (0.1, 0.1, 1)
 
 
 def test_cost_and_status_reckon_with_the_same_price(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
