@@ -159,7 +159,8 @@ def fate(agent: Agent) -> tuple[float, int]:
     covered = set(dag.messages_below(prompts[-1].roots)) if prompts else set()
     unused = [node for node in made if node.node_id not in shown]
     shows = set(prompts[-1].roots) if prompts else set()
-    gone = [node for node in unused if node.first_store_id in covered and node.replaces not in shows]
+    ready = {node.node_id for node in unused if node.depth and shows.issuperset(dag.sources(node.node_id))}
+    gone = [n for n in unused if n.first_store_id in covered and n.replaces not in shows and n.node_id not in ready]
     return round(len(gone) / max(1, len(made)), 3), len(unused) - len(gone)
 
 

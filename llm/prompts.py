@@ -187,6 +187,12 @@ def room_of(lines: Sequence[SourceLine]) -> int:
     return max(LEAST_READ_CHARS, int(chars * READ_SHARE) - _INSTRUCTION_CHARS)
 
 
+def readable(lines: Sequence[SourceLine]) -> float:
+    """Share of a source that is ever shown: of a huge message no more than its beginning, its end and what tells most."""
+    chars = sum(len(line.text) for line in lines)
+    return sum(min(len(line.text), _MOST_CHARS.get(line.role, sys.maxsize)) for line in lines) / chars if chars else 1.0
+
+
 def read_of(line: SourceLine) -> str:
     """The part of a line that is shown where there is room: of a record no quotations, which go into the next one as they are."""
     return without_quotes(line.text) if line.role == "summary" else line.text

@@ -136,7 +136,7 @@ class Band(NamedTuple):
 def band(task: SummaryTask) -> Band:
     """More than a phrase, and clearly smaller than the source."""
     source, target = max(1, task.source_tokens), max(1, task.target_tokens)
-    floor = min(max(24, int(source * 0.005)), 120, max(24, target // 3))
+    floor = min(max(24, int(source * prompts.readable(task.lines) * 0.005)), 120, max(24, target // 3))
     smaller = min(int(source * 0.75) + 40, int(source * 0.95))
     return Band(floor, max(1, min(smaller, 3 * target + 200)))
 

@@ -69,6 +69,15 @@ def test_an_honest_summary_passes():
     assert (verdict.ok, verdict.reasons, verdict.suspects) == (True, (), ())
 
 
+def test_a_few_words_are_enough_about_a_message_that_is_shown_in_part():
+    """Of a huge message a model reads no more than an excerpt: how long it is tells nothing about that."""
+    huge = task("Read this log.", "ok", prose(400_000), target=1200)
+    many = task(*[prose(2000, n) for n in range(200)], target=1200)
+
+    assert huge.source_tokens >= many.source_tokens - 2000
+    assert (band(huge).floor, band(many).floor) == (24, 120)
+
+
 def test_what_a_model_tells_twice_is_kept_once():
     """A small model writes its record, and the same again: it is paid for in every request from then on."""
     verdict = judged(f"{GOOD}\n\nOpen: the tests.\n\n{GOOD}\n\nOpen: the tests.")
