@@ -346,7 +346,7 @@ def roll(deps: Access, progress: Progress = silent) -> Made:
 
 def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool = False, marked: bool = False) -> Made:
     database = deps.db.path
-    if not database.exists() or database.stat().st_size == 0:
+    if not deps.db.exists:
         raise BadRequest(f"{database}: nothing is stored yet, so there is nothing to back up")
     deps.db.open()  # refuses a file of a newer release or of another program
     before = deps.db.query("SELECT coalesce(max(store_id), 0) FROM messages")[0][0]
@@ -725,7 +725,7 @@ def _newest(deps: Access) -> int | None:
     mine = _identity(deps)
     if mine is not None:
         return mine.newest
-    return None if deps.db.path.exists() and deps.db.path.stat().st_size else 0
+    return None if deps.db.exists else 0
 
 
 def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
@@ -744,7 +744,7 @@ def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
         for archive in plan.archives:
             with suppress(StoreCorrupt):  # of one that is cut off, what it still holds
                 _unpack_files(archive, deps.payloads.folder, lacking)
-        files.exchange(deps.db, fresh, kept if database.exists() and database.stat().st_size else None)
+        files.exchange(deps.db, fresh, kept if deps.db.exists else None)
     except OSError as exc:
         raise StoreError(f"{fresh}: {exc.strerror or exc}") from exc
     finally:

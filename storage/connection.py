@@ -279,8 +279,8 @@ class Database:
         try:
             found = self.path.stat()
         except OSError:
-            return False
-        return found.st_size > 0 or not stat.S_ISREG(found.st_mode)
+            return disk.has_lost_file(self.path)
+        return found.st_size > 0 or not stat.S_ISREG(found.st_mode) or disk.has_lost_file(self.path)
 
     @property
     def only_read(self) -> str:
@@ -487,6 +487,7 @@ class Database:
             return
         if self.file.exists():
             refuse_other_kinds(self.file)
+            disk.bring_back(self.file)
             return
         if self._known and not self.file.parent.is_dir():
             raise StoreReadOnly(
@@ -495,6 +496,7 @@ class Database:
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
             os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        disk.bring_back(self.file)
 
     def _accepted(self, connection: sqlite3.Connection) -> int:
         """Schema of the file (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""

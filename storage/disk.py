@@ -16,11 +16,16 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
 from ..errors import FAULTS_OF_A_DISK, Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from . import leaves
 
+try:
+    import fcntl
+except ImportError:  # no such locks there
+    fcntl = None  # type: ignore[assignment]
 try:
     import resource
 except ImportError:  # no such limits there
@@ -29,6 +34,9 @@ except ImportError:  # no such limits there
 #: Ends of the names of files that SQLite keeps beside a database.
 SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 _FULL_BYTES = 1_000_000
+_LOG_HEAD: Final = 32  # bytes of a log that holds nothing
+#: Number and first of the bytes where SQLite's unix locks are, which no page uses.
+_LOCK_BYTES: Final = (512, 0x40000000)
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 _INDEX_BYTES: Final = 65_536  # of the log's index at its beginning, and as much again
 _OF_ERRNO: Final = {
@@ -72,6 +80,37 @@ def without_room(file: Path) -> str:
 def like_any_reader(file: Path) -> str:
     """Options of SQLite to read a file that others may have open; without side files that grow where they find no room."""
     return without_room(file) if no_room_for_index(file) else "mode=ro"
+
+
+def has_lost_file(path: Path) -> bool:
+    """Is a database gone or empty, and its write-ahead log still there?"""
+    try:
+        gone = not path.exists() or (path.is_file() and not path.stat().st_size)
+        return gone and path.with_name(path.name + "-wal").stat().st_size > _LOG_HEAD
+    except OSError:
+        return False
+
+
+def bring_back(path: Path) -> None:
+    """Make a file for a log that lost its own: SQLite removes the log of an empty file, with all that it holds."""
+    if not has_lost_file(path):
+        return
+    with Translated(path):
+        begin = leaves.beginning(path.with_name(path.name + "-wal").read_bytes())
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), "rb+") as file:
+            if _is_alone(file) and not os.fstat(file.fileno()).st_size:
+                file.write(begin)
+
+
+def _is_alone(file: BinaryIO) -> bool:
+    """Lock an open file against all others until it is closed. False where somebody has it open: then its log is theirs."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, *_LOCK_BYTES)
+    except OSError:
+        return False
+    return True
 
 
 def stand_in(database: Path, now: float) -> Path:

@@ -331,6 +331,8 @@ def _refuse_pipes(path: Path) -> None:
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:
     _refuse_pipes(path)
+    if path.exists():
+        disk.bring_back(path)
     where = disk.uri(path, how)
     connection = sqlite3.connect(where, uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
     if how == "mode=rw":
@@ -399,6 +401,7 @@ def exchange(db: Database, new: Path, kept: Path | None) -> None:
     with db._write_lock, db._read_lock, _failures(path):  # noqa: SLF001 - the same package; no thread may reopen in between
         db.close()
         refuse_side_folders(path)
+        disk.bring_back(path)
         if path.exists():
             refuse_other_kinds(path)
             damaged = _alone(path)

@@ -26,6 +26,7 @@ _CELLS_AT: Final = {_TABLE_LEAF: 8, _INDEX_LEAF: 8, _INDEX_INNER: 12}
 _ROOT, _FREE, _BTREE = 1, 2, 5  # of the pointer map
 _INTEGERS: Final = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _DEEPEST: Final = 30
+_HEADER_BYTES: Final = 100
 _MOST_BYTES: Final = 1 << 30
 _ENCODINGS: Final = {2: "utf-16-le", 3: "utf-16-be"}  # of the header; whatever else it says, we write UTF-8
 _NAMES: Final = re.compile(r"CREATE (?:TABLE|INDEX|UNIQUE|VIRTUAL)")
@@ -253,6 +254,15 @@ def _leaf_bytes(data: bytes | mmap.mmap, size: int) -> int:
             places = struct.unpack(f">{count}H", data[at + 8 : at + 8 + 2 * count])
             total += size if min(places) >= 8 + 2 * count and size // 2 < max(places) < size else 0
     return total
+
+
+def beginning(log: bytes) -> bytes:
+    """What an empty file needs to be the database again whose write-ahead log this is; b"" where the log holds nothing.
+
+    Its first page, or zeros: a damaged file, of which what the log holds can be saved.
+    """
+    logged = _logged(log, _page_size(b"", log))
+    return logged.get(1, bytes(_HEADER_BYTES)) if logged else b""
 
 
 def _logged(log: bytes, size: int) -> dict[int, bytes]:

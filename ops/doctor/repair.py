@@ -18,7 +18,7 @@ from ...errors import StoreCorrupt, StoreError
 from ...search import vectors
 from ...search.index import prepare
 from ...session import LOST_ID
-from ...storage import files
+from ...storage import disk, files
 from ...storage.blocks import UNREADABLE, Blocks
 from ...storage.connection import Database
 from ...storage.files import Progress, Salvage, silent
@@ -179,8 +179,9 @@ class Repaired:
 
 def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
     """Read the whole file and both indexes. Changes nothing; raises what only an operator can solve (locked, newer, ...)."""
-    if not deps.db.path.exists() or deps.db.path.stat().st_size == 0:
+    if not deps.db.exists:
         return Diagnosis()
+    disk.bring_back(deps.db.path)
     if added := files.triggers(deps.db.path):
         return Diagnosis(triggers=added)
     if lost := files.lost_parts(deps.db.path):  # SQLite finds such a file sound; a new one has all tables

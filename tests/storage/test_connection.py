@@ -1177,3 +1177,35 @@ def test_a_read_goes_on_where_another_thread_closes_the_file(
     db.close()
 
     assert (closed, found) == ([True], [(1,)])
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_log_whose_file_is_gone_or_empty_keeps_what_it_holds(tmp_path: Path, gone: bool) -> None:
+    """SQLite would remove it."""
+    one = Database(tmp_path / "a" / "lcm.db")
+    note(one, "said")
+    left = tmp_path / "b" / "lcm.db"
+    shutil.copytree(one.path.parent, left.parent)  # as a process that was killed leaves them
+    left.unlink() if gone else os.truncate(left, 0)
+    other = Database(left)
+
+    assert other.exists
+    assert notes(other) == ["said"]
+    assert mode(left) == "0o600"
+
+
+def test_a_log_that_holds_a_part_of_a_lost_file_is_kept_for_its_repair(tmp_path: Path) -> None:
+    """The file is damaged then, not new."""
+    one = Database(tmp_path / "a" / "lcm.db")
+    note(one, "said")
+    with closing(sqlite3.connect(one.path)) as raw:
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    note(one, "later")
+    left = tmp_path / "b" / "lcm.db"
+    shutil.copytree(one.path.parent, left.parent)
+    left.unlink()
+    log = left.with_name("lcm.db-wal").read_bytes()
+
+    with pytest.raises(errors.StoreCorrupt):
+        Database(left).open()
+    assert left.with_name("lcm.db-wal").read_bytes()[: len(log)] == log
