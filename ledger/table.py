@@ -104,12 +104,14 @@ class Ledger:
             out.looked += len(rows)
             for row in rows:
                 who = markers.speaker(row.text)
-                if of_row(row):
-                    found.append(row.store_id)
-                elif statements.takes_back(markers.by_speaker(row.text, named=True)):  # told by what stood before it
+                said = markers.by_speaker(row.text, named=True)
+                if statements.takes_back(said):  # told by what stood before it
                     found += [*last.get(who, [])[-1:], row.store_id]
                     last[who] = last.pop(who, [])[:-1]
-                    continue
+                    if not statements.wants_else(said):
+                        continue
+                elif of_row(row):
+                    found.append(row.store_id)
                 last[who] = [*last.pop(who, []), row.store_id][-_IN_A_ROW:]
         found += [
             at for said in list(last.values())[-_SPEAKERS:] for at in said[-1:]

@@ -45,7 +45,8 @@ _MANNERS: Final = lazy(
     r"keep (?:all |your |every |the )?(?:\w+ ){1,3}(?:under|below|short|simple|minimal|brief|within|at most)\b|"
     r"(?:(?:ask|warn|check with|consult) me (?:first )?(?:before|whenever|if you|when you)|"
     r"tell me (?:first )?(?:before|whenever))\b|"
-    r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b)|"
+    r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
+    r"only (?:touch|change|edit|modify|commit|push)\b|(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
     r"^no more (?:emoji|comment|apolog|question|test|mock|list|bullet|todo|placeholder|explanation|summar|change|commit|"
     r"abbreviation|file|dependenc|print|log|hack|workaround|shortcut|guess|semicolon|tab|warning|disclaimer|typo)[a-z]*\b|"
     r"^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
@@ -150,23 +151,40 @@ _USED: Final = r"\b(?:us(?:e|ing)|with|in|prefer|as|run|install|import|choose|st
 #: Of a text that nobody here said: a line in it that tells its reader what to do.
 _COMMAND: Final = lazy(
     r"\b(?:from now on|going forward)\b|^(?:please |you )?(?:should |must )?(?:always|never) [a-z]+|"
-    r"^please (?:do not|don['’]?t|run|send|delete|push|use|ask|tell|disable)\b|^请?(?:始终|总是|务必|不要|禁止|从现在起)",
+    r"^please (?:do not|don['’]?t|run|send|delete|push|use|ask|tell|disable)\b|^请|^(?:始终|总是|务必|不要|禁止|从现在起)|"
+    r"^(?:then |now )?(?:open|visit|click|paste|send|run|execute|install|delete|remove|disable|download|enter|tell|ask) "
+    r"(?:the|your|all|an?|this|that|https?:|[`'\"])",
     re.IGNORECASE,
 )
 _PARTS: Final = lazy(r"((?:[.:;!] |[。：；！])+)")
 #: A message that takes back the one before it.
+_SAID: Final = r"what i(?:['’]ve)? (?:just )?(?:said|wrote|asked)"
+_LAST: Final = r"(?:my|the|that) (?:last|previous|earlier) (?:message|request|instruction|order)s?"
+_AND_NO_MORE: Final = r"(?=\W*$|[,.;:!]| [–-] | (?:please|thanks?|now|then|and|i|we|it|let|just|instead|for now)\b)"
 _TAKEN_BACK: Final = re.compile(
-    r"^\W*(?:actually|sorry|oh|no|ok|wait|hm+)?\W*(?:never ?mind|scratch that|"
-    r"forget (?:it|that|about (?:it|that)|what i (?:just )?said)|"
-    r"ignore (?:that|my last message|what i (?:just )?said)|i take (?:it|that) back|nvm|scrap that|undo that|"
-    r"vergiss (?:es|das)|doch nicht|olvídalo|olvida eso|oublie (?:ça|cela)|laisse tomber|забудь|отмена)\b|"
-    r"^(?:算了|当我没说|取消吧)",
+    r"^\W*(?:(?:actually|sorry|oh|no|nope|ok(?:ay)?|wait|hm+|stopp?|please|i was wrong|my (?:bad|mistake)|ach|nein|halt|bitte|"
+    r"perdón|non)\W+){0,4}"
+    r"(?:(?:never ?mind(?! (?:the|your|about the|if|how|what)\b)|nvm|i take (?:it|that) back|"
+    rf"(?:scratch|scrap|undo|forget(?: about)?|ignore|disregard) (?:(?:it|that){_AND_NO_MORE}|{_SAID}|{_LAST})|cancel {_LAST}|"
+    r"vergiss(?: (?:es|das)(?! nicht\b)|,? was ich (?:gerade |eben |vorhin )?(?:gesagt|geschrieben) habe)|doch nicht|"
+    r"ignoriere? (?:das|meine (?:letzte|vorige|vorherige) (?:nachricht|anweisung|bitte))|(?:ich )?nehme (?:das|es) zurück|"
+    r"lass (?:es|das)(?: (?:bitte|lieber|sein|bleiben))*(?=\W*$|[,.!] )|"
+    r"olvídalo|olvida (?:eso|lo que (?:he dicho|dije))|ignora (?:eso|mi (?:último|anterior) mensaje)|"
+    r"oublie (?:ça|cela|ce que j['’]ai dit)|ignore (?:ça|mon (?:dernier|précédent) message)|laisse tomber|"
+    r"забудь(?:те)?|отмена)\b|"
+    r"算了|当我没说|取消吧|(?:不用了[，,。！ ]*)?(?:请?(?:忽略|忘掉|忘了|撤回)(?:我|你)?(?:刚才|上一|之前)|刚才(?:说的)?都?不算)|"
+    r"やっぱり(?:いい|やめ|なし)|今のは?(?:なし|忘れて))",
     re.IGNORECASE,
+)
+#: Behind the taking back: words that only thank, or say what it is about.
+_ON_WHAT: Final = re.compile(
+    r"^\W*(?:about|regarding|concerning|on|with|über|mit|wegen|sobre|thanks?|danke|gracias|merci)\b", re.IGNORECASE
 )
 _TAKING_BACK_CHARS: Final = 80
 #: Speakers by message where only one speaks.
 NOBODY: Final[Mapping[int, str]] = {}
 _LEAST_TALK: Final = 2  # lines
+_LEAST_HAN: Final = 4  # signs that say something
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
 QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
 _NO_RULE: Final = lazy(
@@ -178,6 +196,9 @@ _NO_RULE: Final = lazy(
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
     r"\b(?:docs|people|some|others|experts) say\b|, (?:says|said|sagt|dice|dit) \w|"
     r"^(?:never|always) (?:seen|had|been|heard|nice)\b|^(?:thanks|thank you|thx)\b[^.]*\b(?:you|it|that) (?:always|never)\b|"
+    r"^(?:please )?(?:translate|übersetze|traduce|traduis(?:ez)?)\b|^请?翻译|"
+    r"^(?:(?:no|stop|wait|please|hey)\W+)*(?:do not|don['’]?t) (?:do|touch|change|delete|run) (?:that|this|it)"
+    r"(?: (?:yet|now|please))?\W*$|"
     r"\bnever change\W*$|\b(?:you|he|she|they|that|it|this|there|which) must be\b|\bmust have [a-z]{2,}(?:ed|en|ne)\W*$|"
     r"^(?:it|this|that|there)(?:['’]s| is| was) (?:just |simply )?(?:always|never)\b|\b(?:i|we) (?:\w+ )?remember\b|"
     r"^remember (?:when|how|that time)\b|\bif (?:you|we|i|they) must\b|^(?:maybe|perhaps)\b|\bi(?:['’]d| would) never\b|"
@@ -265,15 +286,23 @@ def takes_back(text: str) -> bool:
     return len(text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(text) is not None
 
 
+def wants_else(text: str) -> bool:
+    """Does a message that takes back the one before it say something of its own as well?"""
+    found = _TAKEN_BACK.search(text)
+    rest = text[found.end() :] if found else text
+    return not _ON_WHAT.match(rest) and (len(rest.split()) >= _LEAST_WORDS or len(_HAN.findall(rest)) >= _LEAST_HAN)
+
+
 def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list[Row]:
-    """Messages without those that were taken back by who said them, and without the taking back."""
+    """Messages without those that were taken back by who said them, and without the taking back that says nothing else."""
     out: list[Row] = []
     for row in users:
-        if takes_back(row.text):
+        back = takes_back(row.text)
+        if back:
             who = speakers.get(row.store_id)
             last = next((n for n in reversed(range(len(out))) if speakers.get(out[n].store_id) == who), None)
             out = [each for n, each in enumerate(out) if n != last]
-        else:
+        if not back or wants_else(row.text):
             out.append(row)
     return out
 

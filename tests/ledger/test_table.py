@@ -164,6 +164,17 @@ def test_messages_are_taken_back_one_after_the_other(tmp_path: Path) -> None:
     assert [each.fact.value for each in read(world)] == ["$400"]
 
 
+def test_who_takes_back_and_states_a_fact_takes_back_the_message_before_it(tmp_path: Path) -> None:
+    """And not the older fact; what is stated beside it stands."""
+    world = World(tmp_path)
+    live = chat()
+    for text in ("Our budget is $400.", "Look at the totals.", "Never mind. My deadline is on May 4."):
+        live.user(text).says("Noted.")
+    world.take(live)
+
+    assert [each.fact.value for each in read(world)] == ["$400", "May 4"]
+
+
 def test_a_date_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) -> None:
     """The year may be left out."""
     found = told(World(tmp_path), "My deadline is on May 4.", "My deadline is on May 4, 2026.")

@@ -182,6 +182,11 @@ def test_a_rule_of_something_else_replaces_none(world: World, old: str, new: str
         "Vergiss das.",
         "Olvídalo.",
         "Oublie ça.",
+        "Sorry, I was wrong: ignore my previous message.",
+        "Please disregard my last message.",
+        "Nein, lass es bitte.",
+        "Vergiss, was ich eben gesagt habe.",
+        "不用了，刚才说的不算。",
     ],
 )
 def test_what_the_user_takes_back_rules_nothing(world: World, words: str) -> None:
@@ -189,6 +194,54 @@ def test_what_the_user_takes_back_rules_nothing(world: World, words: str) -> Non
     assert ruled(world, "Always run the linter first.", "Never use tabs here.", words) == [
         "Always run the linter first."
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Never mind. Fix the login page instead.",
+        "Vergiss das. Mach erst die Startseite fertig.",
+        "算了，先修复登录页面。",
+    ],
+)
+def test_who_takes_back_and_asks_for_something_else_is_heard(world: World, words: str) -> None:
+    """What came before is gone; what is asked now stands."""
+    world.take(chat().user("Tidy the notes.").says("ok").user("Rewrite the parser.").says("ok").user(words).says("ok"))
+    users = [row for rows in world.store.row_batches() for row in rows if row.head.role == "user"]
+
+    assert [row.text for row in statements.standing(users)] == ["Tidy the notes.", words]
+
+
+@pytest.mark.parametrize(
+    "words", ["Never mind, thanks.", "forget about it", "No, forget what I said about the parser."]
+)
+def test_who_only_takes_back_asks_for_nothing(world: World, words: str) -> None:
+    """Thanks, and what it is about, are no request."""
+    world.take(chat().user("Tidy the notes.").says("ok").user("Rewrite the parser.").says("ok").user(words).says("ok"))
+    users = [row for rows in world.store.row_batches() for row in rows if row.head.role == "user"]
+
+    assert [row.text for row in statements.standing(users)] == ["Tidy the notes."]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["Ignore that warning and go on.", "Undo that commit.", "Never mind the warnings, go on.", "Vergiss das nicht."],
+)
+def test_words_like_those_that_take_back_may_mean_something_else(words: str) -> None:
+    """A warning to be ignored, a commit to be undone: the request stands."""
+    assert not statements.takes_back(words)
+
+
+@pytest.mark.parametrize("words", ["Stop, don't do that.", "Translate into German: Always wash your hands."])
+def test_an_order_for_this_moment_rules_nothing(world: World, words: str) -> None:
+    """What is to be stopped now, and words that are only to be translated."""
+    assert ruled(world, words) == []
+
+
+@pytest.mark.parametrize("words", ["Only touch files below src/.", "Reply in plain text only, no markdown."])
+def test_what_is_allowed_only_is_a_rule(world: World, words: str) -> None:
+    """All else is forbidden by it."""
+    assert ruled(world, words) == [words]
 
 
 def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) -> None:
