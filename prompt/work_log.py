@@ -56,14 +56,22 @@ _FAILED: Final = re.compile(
 #: A result that speaks to its reader instead of telling what went wrong: never repeated as a reason.
 _ORDERS: Final = re.compile(
     r"\b(?:ignore|disregard|forget) (?:all|any|the|your|every|previous|prior|earlier)\b|"
-    r"\byou (?:must|should|are now|have to|will)\b|\b(?:system prompt|instructions?|assistant|as an ai)\b|忽略|指令",
+    r"\byou (?:must|should|are now|have to|will)\b|"
+    r"\b(?:agents?|models?|ai|llms?) (?:must|should|shall|ha(?:s|ve) to|needs? to)\b|\btell (?:the|your) users?\b|"
+    r"\b(?:system prompt|instructions?|assistant|as an ai)\b|忽略|指令",
     re.IGNORECASE,
 )
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _ERROR: Final = re.compile(
-    r"\b(?:\w*error|\w*exception|failed|failure|fatal|cannot|can't|denied|could not|no such file|not found|no changes made)\b",
+    r"\b(?:\w*error|\w*exception|fail|failed|failure|fatal|cannot|can't|denied|could not|unable to|no such file|not found|"
+    r"no changes made|panicked|timed out|killed|aborted|segmentation fault|merge conflict|"
+    r"\w*fehler|fehlgeschlagen|nicht gefunden|falló|no se encontró|erreur|échec|introuvable|ошибка|не найден\w*)\b|"
+    r"错误|失败|找不到|无法|エラー|失敗|見つかりません|오류|실패",
     re.IGNORECASE,
 )
+#: What the host says of an exit code that is no failure.
+_HARMLESS: Final = re.compile(r"not an error|often normal|partial results", re.IGNORECASE)
+_LAST_CHARS: Final = 2000  # of an output, in which its last line is looked for
 _FRAME: Final = re.compile(r"^\s*(?:at \S|File \"|\d+ \||npm ERR! at|from \S+:\d+)")
 _DEED_CHARS: Final = 200
 _ARGUMENT_SHOWN: Final = 120
@@ -328,11 +336,24 @@ def unmended(done: Sequence[Step]) -> list[Failure]:
     out: dict[tuple[str, str], Failure] = {}
     for step in done:
         purpose = _purpose(step)
-        line = error_line(step.text) if step.failed and mended.get(purpose, 0) < step.told else ""
+        line = _reason(step) if step.failed and mended.get(purpose, 0) < step.told else ""
         if line:
             before = out.pop((purpose, line), None)
             out[purpose, line] = Failure(step.told, _tried(step), line, 1 + (before.times if before else 0))
     return list(out.values())
+
+
+def _reason(step: Step) -> str:
+    """Words that say what went wrong; of a command that ended badly without a word of it, its last line or its code."""
+    code, meaning = step.answer.get("exit_code"), str(step.answer.get("exit_code_meaning") or "")
+    line = error_line(step.text)
+    if line or not isinstance(code, int) or _HARMLESS.search(meaning):
+        return line
+    last = next(
+        (each.strip() for each in reversed([*step.text[-_LAST_CHARS:].splitlines(), meaning]) if each.strip()), ""
+    )
+    said = "" if _ORDERS.search(last) else statements.without_commands(last)
+    return f"exit_code {code}" + (f": {said}" if said else "")
 
 
 def _purpose(step: Step) -> str:
@@ -547,6 +568,10 @@ _INSTRUCTION_FILES: Final = (
     ".cursorrules",
     "contributing.md",
 )
+#: Folders of other people's code: what its authors tell their agents is told to nobody here.
+_OF_OTHERS: Final = frozenset(
+    ("node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv")
+)
 _NAMED: Final = re.compile(r'has invoked the "([^"\n]{1,120})" skill')
 _WHAT_CHARS: Final = 120
 
@@ -624,6 +649,7 @@ def _from_step(step: Step) -> Loaded | None:
         step.call.name.startswith("read")
         and isinstance(path, str)
         and PurePath(path).name.lower() in _INSTRUCTION_FILES
+        and _OF_OTHERS.isdisjoint(PurePath(path).parts)
     ):
         return Loaded(path, step.told, text or step.text)
     return None
