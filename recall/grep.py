@@ -52,11 +52,34 @@ _ROUNDS = 8  # hits beside which the other half of a tool's round is told
 _CLOSING_CHARS, _BROAD_CLOSING_CHARS = 360, 160  # of the reply that closed a request
 _MOST_OF_SPEAKER = 600  # messages with a speaker's name that one search looks at
 #: A question for what somebody said; the name, and what it was about.
-_WHAT_THEY_SAID = re.compile(
-    r"\s*what (?:did|has|was|is) (?P<name>\w[\w .'-]{0,60}?) "
-    r"(?:say|said|saying|write|written|ask|asked|tell|told|want|mention|think)"
-    r"(?: (?:us|me|you))?(?:(?: about| on| for| of| to|:)? (?P<about>[^?]+?))?\s*\??\s*",
-    re.IGNORECASE,
+_WHAT_THEY_SAID = (
+    re.compile(
+        r"\s*what (?:did|has|was|is) (?P<name>\w[\w .'-]{0,60}?) "
+        r"(?:say|said|saying|write|written|ask|asked|tell|told|want|mention|think)"
+        r"(?: (?:us|me|you))?(?:(?: about| on| for| of| to|:)? (?P<about>[^?]+?))?\s*\??\s*",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\s*was (?:hat(?:te)?|wollte|meinte|sagte|schrieb) (?P<name>\w[\w .'-]{0,60}?)(?: (?:uns|mir|dir|euch))?"
+        r"(?: (?:über|zum?|zur|von|vom|wegen) (?P<about>[^?]+?))?"
+        r"(?: (?:gesagt|geschrieben|gemeint|erzählt|gefragt|gewollt|vorgeschlagen))?\s*\??\s*",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"[\s¿]*qué (?:dijo|ha dicho|escribió|quería|pidió|preguntó) "
+        r"(?P<name>\w[\w.'-]{0,60}(?: (?!sobre|de|del)\w[\w.'-]*){0,2})"
+        r"(?: (?:sobre|del?|acerca del?) (?P<about>[^?]+?))?\s*\??\s*",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\s*(?:qu['’]est-ce que|qu['’]a) (?P<name>\w[\w .'-]{0,60}?) (?:a )?(?:dit|écrit|demandé|voulu)"
+        r"(?: (?:sur|de|du|à propos de) (?P<about>[^?]+?))?\s*\??\s*",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"\s*(?P<name>[^\s，。？?]{1,30}?)(?:(?:关于|對於|对)(?P<about>[^？?]{1,40}?))?(?:之前|昨天|刚才)?(?:都)?(?:说|講|讲|提|写)(?:了|过)?(?:些)?"
+        r"什么[^？?]{0,20}[？?]?\s*"
+    ),
 )
 _SUMMARIES = 2  # in it, beside messages
 _CLOSING = "." * 120  # what its last line costs, and how many hits are told beside those that were found
@@ -874,14 +897,15 @@ def _argument_at(row: Row, at: int) -> int:
 
 
 def _is(speaker: tuple[str, str], wanted: str) -> bool:
-    """Is somebody called so: by their id, their name, or its beginning?"""
+    """Is somebody called so: by their id, their name, its beginning, or both as an answer shows them?"""
     name, number, wanted = speaker[0].casefold(), speaker[1].casefold(), wanted.casefold()
-    return wanted in (name, number) or name.startswith(f"{wanted} ")
+    return wanted in (name, number, spoken(speaker).casefold()) or name.startswith(f"{wanted} ")
 
 
 def _of_speaker(ask: Ask) -> Ask | None:
-    """ "What did Anna say about the budget" as what it asks for; None for any other question."""
-    found = _WHAT_THEY_SAID.fullmatch(ask.query) if not ask.regex and not ask.speaker else None
+    """ "What did Anna say about the budget", in five languages, as what it asks for; None for any other question."""
+    asked = (each.fullmatch(ask.query) for each in _WHAT_THEY_SAID)
+    found = next(filter(None, asked), None) if not ask.regex and not ask.speaker else None
     if found is None:
         return None
     name, about = found["name"].strip(), (found["about"] or "").strip()

@@ -116,6 +116,37 @@ def test_what_did_anna_say_is_answered_with_her_words(tmp_path: Path, question: 
     assert archive.found(question) == found
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("Was hat Anna über das Budget gesagt?", [1]),
+        ("Was hat Anna gesagt?", [5, 1]),
+        ("¿Qué dijo Anna sobre el budget?", [1]),
+        ("Qu'est-ce que Anna a dit ?", [5, 1]),
+        ("Anna说了什么？", [5, 1]),
+        ("李明说了什么？", [7]),
+    ],
+)
+def test_what_somebody_said_is_asked_in_many_languages(tmp_path: Path, question: str, found: list[int]) -> None:
+    """As in English."""
+    archive = group(
+        tmp_path,
+        "[Anna] the budget is 40",
+        "[Ben] is the budget what Anna said?",
+        "[Anna] lunch at 12",
+        "[李明] 预算是70",
+    )
+
+    assert archive.found(question) == found
+
+
+def test_a_speaker_may_be_named_as_an_answer_names_them(tmp_path: Path) -> None:
+    """Name and id."""
+    archive = group(tmp_path, "[Anna|1]\nthe budget is 40", "[Anna|2]\nthe budget is 60")
+
+    assert archive.found("budget", speaker="Anna (2)") == [3]
+
+
 def test_what_nobody_of_that_name_said_is_searched_as_typed(tmp_path: Path) -> None:
     """A name that is no speaker filters nothing."""
     archive = group(tmp_path, "[Anna] the manual says reboot twice")
