@@ -39,8 +39,9 @@ _NAMED_HEAD = "Values, and what was said not to be possible:"
 HOLDS_HEAD = "Words that may still hold (a later message of the user overrides them):"
 _READ_CHARS = 4000
 _LAST = 2**62
-#: Of the task list, so many open and so many other items, each so long.
-_OPEN_TASKS, _OTHER_TASKS, _TASK_CHARS = 20, 8, 200
+#: Of the task list, so many open and so many other items, each so long; shorter ones where there is less room.
+_OPEN_TASKS, _OTHER_TASKS = 20, 8
+_TASK_CHARS = (200, 120, 70, 40, 25)
 _TODO_TOOL = "todo"
 _TODO_ROWS = 2000  # how far back the host's task list is looked for
 _TODO_CHARS = 512_000  # what the host itself takes back into its list
@@ -109,11 +110,11 @@ class PresentState:
         """
         read = self._read(segments, frozenset(shown))
         closed = self._closed(read)
-        tasks = self._tasks(segments)
         room = max(_LEAST_TOKENS, room_tokens) - _FRAME_TOKENS
+        tasks = self._tasks(segments, room // 2)
         return _fitted(
             [
-                _Part(_PINNED_HEAD, _pinned(read.marked), 1),
+                _Part(_PINNED_HEAD, _pinned(read), 1),
                 _Part(_RULES_HEAD, _rules(read), 0.5),
                 _Part(_FINISHED_HEAD, _finished(read, closed), weight=1.5),
                 _Part(_FINISHED_HEAD, _entries("done by a tool", read.unseen(work_log.deeds(read.done))), 0.25, 1.5),
@@ -147,6 +148,7 @@ class PresentState:
             for each in self._ledger.marked(ends)
             if each.row.head.seq <= (end := ends[each.row.head.conversation_id]).seq and each.row.head.pos <= end.pos
         ]
+        speakers |= self._spoken([each.row for each in marked])[1]
         return _Read(firsts[0] if firsts else None, users, speakers, notes, replies, done, raw, marked)
 
     def _spoken(self, rows: Sequence[Row]) -> tuple[list[Row], dict[int, str]]:
@@ -185,24 +187,39 @@ class PresentState:
             lines.append(f"- {_who(read, latest)}'s latest request {_place(latest)} stands in full behind this record")
         return lines
 
-    def _tasks(self, segments: Sequence[Segment]) -> list[str]:
-        """The task list as it was told last, by the host's tool or by its note behind a compaction."""
+    def _tasks(self, segments: Sequence[Segment], room: int) -> list[str]:
+        """The task list as it was told last, by the host's tool or by its note behind a compaction.
+
+        Long tasks are told by their beginnings, so that all of them need no more than ``room`` tokens.
+        """
         told = self._store.last_told(segments, tool=_TODO_TOOL, within=_TODO_ROWS)
         row = next((row for row in told if tasks_of(row)), None)
         tasks = tasks_of(row) if row is not None else ()
         if row is None or not tasks:
             return []
-        # The host's note names open items only: what it does not name is not known to be finished.
-        still = [task for status in _OPEN for task in tasks if task.status == status]
-        lines = [f"- open tasks {_place(row)}: " + ("; ".join(map(_shown, still[:_OPEN_TASKS])) or "none")]
-        if len(still) > _OPEN_TASKS:
-            lines[0] += f"; and {len(still) - _OPEN_TASKS} more"
-        for status, said in (("completed", "finished, not to be done again"), ("cancelled", "cancelled")):
-            others = [task for task in tasks if task.status == status]
-            if others:
-                more = f"; and {len(others) - _OTHER_TASKS} more" if len(others) > _OTHER_TASKS else ""
-                lines.append(f"- {said} {_place(row)}: " + "; ".join(map(_shown, others[-_OTHER_TASKS:])) + more)
+        lines = list[str]()
+        for chars in _TASK_CHARS:
+            lines = _task_lines(row, tasks, chars)
+            if sum(map(tokens.count, lines)) <= room:
+                break
         return lines
+
+
+def _task_lines(row: Row, tasks: Sequence[Task], chars: int) -> list[str]:
+    # The host's note names open items only: what it does not name is not known to be finished.
+    still = [task for status in _OPEN for task in tasks if task.status == status]
+    lines = [
+        f"- open tasks {_place(row)}: " + ("; ".join(_shown(each, chars) for each in still[:_OPEN_TASKS]) or "none")
+    ]
+    if len(still) > _OPEN_TASKS:
+        lines[0] += f"; and {len(still) - _OPEN_TASKS} more"
+    for status, said in (("completed", "finished, not to be done again"), ("cancelled", "cancelled")):
+        others = [task for task in tasks if task.status == status]
+        if others:
+            more = f"; and {len(others) - _OTHER_TASKS} more" if len(others) > _OTHER_TASKS else ""
+            named = "; ".join(_shown(each, chars) for each in others[-_OTHER_TASKS:])
+            lines.append(f"- {said} {_place(row)}: {named}{more}")
+    return lines
 
 
 def tasks_of(row: Row) -> tuple[Task, ...]:
@@ -227,9 +244,9 @@ def _from_result(text: str) -> tuple[Task, ...]:
     )
 
 
-def _shown(task: Task) -> str:
+def _shown(task: Task, chars: int) -> str:
     state = " (in progress)" if task.status == "in_progress" else ""
-    return work_log.quoted(task.text, _TASK_CHARS) + state
+    return work_log.quoted(task.text, chars) + state
 
 
 def _place(row: Row) -> str:
@@ -246,19 +263,24 @@ def _request(which: str, row: Row, read: _Read) -> str:
     return f"- {_who(read, row)}'s {which} request {_place(row)}: {work_log.quoted(markers.typed(row.text), _REQUEST_CHARS)}"
 
 
-def _pinned(marked: Iterable[Entry]) -> list[str]:
-    """Words that an operator keeps in the prompt, and corrections of what was said."""
+def _pinned(read: _Read) -> list[str]:
+    """Words that an operator keeps in the prompt, and corrections of what was said; in a group with who said them."""
     return [
-        f"- {each.mark} {_day(each.row)}: {work_log.quoted(each.fact.text, _RULE_CHARS)}"
+        f"- {each.mark} {_by(read, each.row)}{_day(each.row)}: {work_log.quoted(each.fact.text, _RULE_CHARS)}"
         + (f"; right is: {work_log.quoted(each.correction, _RULE_CHARS)}" if each.correction else "")
-        for each in marked
+        for each in read.marked
         if each.mark in (PINNED, CORRECTED)
     ]
 
 
+def _by(read: _Read, row: Row) -> str:
+    """Speaker of a message where the host names several."""
+    return f"{read.speakers[row.store_id]} " if row.store_id in read.speakers else ""
+
+
 def _rules(read: _Read) -> list[str]:
     """Rules of the user that hold beyond the task at hand, with the day they were said."""
-    gone = {each.fact.text for each in read.marked if each.mark in (STRUCK, CORRECTED)}
+    gone = {each.fact.text for each in _wrong(read)}
     rules = [rule for rule in work_log.rules(read.users, read.speakers) if rule.text not in gone]
     return [line for rule in rules if (line := _rule(rule, read))]
 
@@ -313,14 +335,25 @@ def _values(read: _Read) -> list[str]:
         for rule in work_log.rules(read.users, read.speakers)
     }
     told: dict[int, list[str]] = {}
+    gone = {each.fact.value for each in _wrong(read)}
     for entry in work_log.values(prose):
-        if entry not in ruled:
+        if entry not in ruled and not any(_names(value, entry.text) for value in gone):
             told.setdefault(entry.store_id, []).append(entry.text)
     return [
-        f"- named [msg_{at}]: {' '.join(texts[n : n + _VALUES_A_LINE])}"
+        f"- named{f' by {read.speakers[at]}' if at in read.speakers else ''} [msg_{at}]: "
+        + " ".join(texts[n : n + _VALUES_A_LINE])
         for at, texts in told.items()
         for n in range(0, len(texts), _VALUES_A_LINE)
     ]
+
+
+def _wrong(read: _Read) -> list[Entry]:
+    """Entries that an operator struck or corrected: what they say is said no more."""
+    return [each for each in read.marked if each.mark in (STRUCK, CORRECTED)]
+
+
+def _names(value: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w]|\.\d)", text) is not None
 
 
 def _refusals(read: _Read) -> list[str]:
@@ -365,10 +398,12 @@ def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     named = {row.store_id for row in (read.first, _in_force(read, closed)) if row is not None}
     since = read.replies[0].store_id if read.replies else 0
     open_ = work_log.unfinished(read.covered(row for row in read.users if row.store_id > since), closed)
+    wrong = {each.row.store_id: each.fact.text for each in _wrong(read)}
     return [
         f"- {_who(read, row)} wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
         for row in open_
         if row.store_id not in named
+        and 2 * len(wrong.get(row.store_id, "")) < len(markers.typed(row.text))
         and 2 * max(told.get(row.store_id, 0), work_log.ruling(row)) < min(len(markers.typed(row.text)), _WORDS_CHARS)
     ]
 

@@ -416,3 +416,15 @@ def test_a_request_for_words_is_no_open_task(world: World, asked: str) -> None:
 
     assert any("Encrypt" in each for each in lines)
     assert not any(asked in each for each in lines)
+
+
+@pytest.mark.parametrize("words", ["do the next thing in the folder of things ", "完成这个任务并且检查所有的文件"])
+def test_a_list_of_long_tasks_is_told_within_the_room(world: World, words: str) -> None:
+    """All of them, by their beginnings."""
+    items = [(f"task {n}: {words * 8}", "pending") for n in range(20)]
+    messages = todo(chat().user("go").says("ok"), "a", *items).rounds(150)
+    text = str(world.compact(messages, threshold=20_000)[0]["content"])
+    state = text[text.index("<present_state") :]
+
+    assert [f"“task {n}: " in state for n in range(20)] == [True] * 20
+    assert tokens.count(state) <= 0.06 * 20_000

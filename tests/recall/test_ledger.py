@@ -10,6 +10,7 @@ from worlds.process import World, chat, owner_rights
 from worlds.recall import Archive, says, user
 
 from hermes_lcm import command
+from hermes_lcm.ledger import table
 
 
 def ledger(archive: Archive, about: str = "") -> list[dict[str, Any]]:
@@ -167,6 +168,46 @@ def test_prompts_show_what_is_pinned_and_not_what_is_struck(tmp_path: Path, mark
 
     assert says_ in text
     assert ("- the user said [msg_1" in text) is mark.startswith("pin")
+
+
+@pytest.mark.parametrize("mark", ["strike {}", "correct {} our API port is 8181"])
+def test_prompts_name_no_value_that_an_operator_found_wrong(tmp_path: Path, mark: str) -> None:
+    """Neither in the user's words nor in those of a reply."""
+    world = World(tmp_path, fresh_tail_count=6)
+    live = (
+        chat().user("Tidy up.").says("I tidied up.").user("Our API port is 8080.").says("It listens on port 8080 now.")
+    )
+    live.user("Show me what listens on port 8080.").says("The gateway listens on port 8080.").rounds(80)
+    world.take(live)
+    deps = world.runtime.access(world.session(), owner_rights(world.session()))
+    (port,) = command.answer("ledger", deps).data["entries"]
+    command.answer("ledger " + mark.format(port["entry"]), deps)
+
+    text = str(world.compact(live, threshold=20_000)[0]["content"])
+    state = text[text.index("<present_state") :]
+
+    assert "named [" not in state
+    assert "wrote [msg_3" not in state
+    assert ("right is: “our API port is 8181”" in state) is mark.startswith("correct")
+
+
+def test_pinned_words_and_values_of_a_group_say_who_said_them(tmp_path: Path) -> None:
+    """As all other lines do."""
+    world = World(tmp_path, fresh_tail_count=6)
+    session = world.session("group", platform="telegram", host_key="agent:main:telegram:group:-100")
+    live = chat().user("[Anna|1]\nAlways use tabs in Makefiles.").says("ok")
+    for _ in range(2):
+        live.user("[Ben|2]\nThe release 2.3.1 comes on 2026-12-01.").says("ok")
+    world.take(live.rounds(80), "group")
+    rows = [row for rows in world.store.row_batches() for row in rows]
+    (rule,) = [each for each in table.entries(rows, {}, {1: "Anna (1)"}) if each.fact.kind == "rule"]
+    world.runtime.ledger.mark(rule, table.PINNED, now=1.0)
+
+    text = str(world.compact(live, "group", threshold=20_000)[0]["content"])
+
+    assert session.platform == "telegram"
+    assert "- pinned Anna (1) [msg_1" in text
+    assert "- named by Ben (2) [msg_5" in text
 
 
 def test_what_is_somebodys_own_is_replaced_and_contradicted_by_nobody_else(tmp_path: Path) -> None:
