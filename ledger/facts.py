@@ -53,7 +53,7 @@ _OTHERWISE: Final = (
 _MEASURE: Final = _AMOUNT.replace("<more>", "") + _OTHERWISE
 #: Of what is one's own, or named as a setting, a bare number says enough.
 _NUMBER: Final = (
-    _AMOUNT.replace("<more>", r"|\d+(?:,\d{3})*(?=[,.;)!](?!\d)|$| (?:and(?! \d)|but|from|so)\b)") + _OTHERWISE
+    _AMOUNT.replace("<more>", r"|\d+(?:,\d{3})*(?=[,.;)!](?!\d)|$| (?:and(?! \d)|but|from|so|now)\b)") + _OTHERWISE
 )
 #: What something is called: whose it is, and up to four words that are no clause of their own.
 _WORD: Final = (

@@ -105,7 +105,10 @@ _RULES: Final = (
         re.IGNORECASE,
     ),
     lazy(rf"{_LEAD}(?:always|never) (?!{_SAYINGS})(?:{_ANY}|{_MORE_VERBS})\b(?! up\b)", re.IGNORECASE),
-    lazy(rf"{_LEAD}(?:do not|don['’]?t|you (?:must|should) (?:always|never|not|only)) (?:ever )?{_FORBIDDEN}", re.IGNORECASE),
+    lazy(
+        rf"{_LEAD}(?:do not|don['’]?t|never|you (?:must|should) (?:always|never|not|only)) (?:ever )?{_FORBIDDEN}",
+        re.IGNORECASE,
+    ),
     lazy(
         rf"{_SOMEBODY_WILL}.*(?:(?<!in )\b(?:from now on|going forward)\b|\bin (?:the )?future, (?:please|always|never|do|don)|"
         r"\bby default,? (?:use|do|don|please))",

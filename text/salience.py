@@ -133,7 +133,9 @@ whl exe dll so ipynb proto tf vue svelte swift scala lua pl r diff patch service
 """
 _EXTENSIONS: Final = frozenset(_EXTENSIONS_WORDS.split())
 
-_SENTENCE_END = lazy(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+#: A German day is no end: "am 3. Mai".
+_MONAT = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)"
+_SENTENCE_END = lazy(rf"(?<=[.!?])(?!(?<=\d\.)\s+{_MONAT}\b)\s+|(?<=[。！？])|\n+")
 _LIST_MARK = lazy(r"(?:[-*•]|\d{1,3}[.)])\s+")
 _DIRECTIVE = lazy(
     r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|should(?:n'?t)?|prefer|please|make sure|ensure|avoid|"

@@ -56,6 +56,8 @@ STATED = [
     ("Mein Name ist Max Müller.", "name", "Mein Name", "Max Müller"),
     ("Unser Budget ist jetzt 500 €.", "value", "Unser Budget", "500 €"),
     ("Der Port ist 8080.", "value", "Der Port", "8080"),
+    ("Our API port is 9090 now.", "value", "Our API port", "9090"),
+    ("Die Frist ist jetzt am 3. Mai 2026.", "date", "Die Frist", "3. Mai 2026"),
     ("Der Termin ist am 04.05.2026.", "date", "Der Termin", "04.05.2026"),
     ("Ich habe mich für Postgres entschieden.", "decision", "entschieden", "Postgres"),
     ("Verwende immer Tabs.", "rule", "", "Verwende immer Tabs."),
@@ -84,6 +86,7 @@ def test_a_statement_is_a_fact(text: str, kind: str, subject: str, value: str) -
 @pytest.mark.parametrize(
     "rule",
     [
+        "Never touch the vendor directory.",
         "Make sure you always run the tests before committing.", "I want you to always answer in German.", "Call me Max.",
         "I want all commit messages in English.", "I don't want any emojis in commit messages.",
         "I never want you to force push.", "All functions must have type hints.", "Use 4 spaces for indentation, never tabs.",
