@@ -106,7 +106,8 @@ _RULES: Final = (
     ),
     lazy(rf"{_LEAD}(?:always|never) (?!{_SAYINGS})(?:{_ANY}|{_MORE_VERBS})\b(?! up\b)", re.IGNORECASE),
     lazy(
-        rf"{_LEAD}(?:do not|don['’]?t|never|you (?:must|should) (?:always|never|not|only)) (?:ever )?{_FORBIDDEN}",
+        rf"{_LEAD}(?:do not|don['’]?t|never(?! (?:{_SAYINGS}))|you (?:must|should) (?:always|never|not|only)) "
+        rf"(?:ever )?{_FORBIDDEN}",
         re.IGNORECASE,
     ),
     lazy(

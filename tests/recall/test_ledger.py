@@ -177,7 +177,7 @@ def test_prompts_name_no_value_that_an_operator_found_wrong(tmp_path: Path, mark
     live = (
         chat().user("Tidy up.").says("I tidied up.").user("Our API port is 8080.").says("It listens on port 8080 now.")
     )
-    live.user("Show me what listens on port 8080.").says("The gateway listens on port 8080.").rounds(80)
+    live.user("Show me the log of the gateway.").says("The gateway listens on port 8080.").rounds(80)
     world.take(live)
     deps = world.runtime.access(world.session(), owner_rights(world.session()))
     (port,) = command.answer("ledger", deps).data["entries"]
@@ -198,7 +198,7 @@ def test_pinned_words_and_values_of_a_group_say_who_said_them(tmp_path: Path) ->
     live = chat().user("[Anna|1]\nAlways use tabs in Makefiles.").says("ok")
     for _ in range(2):
         live.user("[Ben|2]\nThe release 2.3.1 comes on 2026-12-01.").says("ok")
-    world.take(live.rounds(80), "group")
+    world.take(live.user("[Anna|1]\nNow tidy the wiki.").says("ok").rounds(80), "group")
     rows = [row for rows in world.store.row_batches() for row in rows]
     (rule,) = [each for each in table.entries(rows, {}, {1: "Anna (1)"}) if each.fact.kind == "rule"]
     world.runtime.ledger.mark(rule, table.PINNED, now=1.0)
