@@ -628,7 +628,8 @@ def operator_access(
 
     ``allowed``: the rights where no engine says whose they are.
     """
-    runtime.save_costs()  # what is told of them is what is written
+    if runtime.costs.waiting:  # what is told of them is what is written
+        runtime.save_costs()
     home = engine.home if engine is not None else None
     allowed = rights_of(engine, session, engine.session_id) if engine is not None else allowed
     made = runtime.access(session, allowed, engine=engine_state(runtime, session, engine), home=home)

@@ -127,6 +127,12 @@ class Costs:
         shown = {f"stub:{assembly_id}:{store_id}": chars for store_id, chars in stubs.items()}
         self._add(day, session_id, {f"{name}:{assembly_id}": amount for name, amount in marks.items()} | shown)
 
+    @property
+    def waiting(self) -> bool:
+        """Is there anything to write?"""
+        with self._lock:
+            return any(self._unsaved.values())
+
     def save(self) -> None:
         """Write what came since. Raises StoreError, and keeps it for the next time; also while another file stands in."""
         with self._saving:
