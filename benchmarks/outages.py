@@ -38,6 +38,7 @@ from kit import Chat
 PROCESSES, CHATS = 2, 4
 WINDOW = int(os.environ.get("OUTAGES_WINDOW", "32000"))
 LIMIT_BYTES = 400_000
+_IDLE_S = 30.0  # that the worker has at the end
 #: Where a chat may stop to let the faults catch up: the first number in the shared file, behind it what each chat has said. Then
 #: what each process knows of faults: how many of them its statements have met, how many failures its status has counted, and how
 #: often a look at it showed one.
@@ -259,11 +260,16 @@ def looking(number: int, board: Board, seen: set[str]) -> None:
 
 
 def finished(chats: Sequence[Talking], seen: set[str]) -> None:
-    """The chats say what is left; what was seen goes to the supervisor."""
+    """The chats say what is left, and the worker does what is left for it; what was seen goes to the supervisor."""
+    from hermes_lcm import runtime
+
     for chat in chats:
         chat.join()
-    for chat in chats:
-        chat.hook("post_llm_call")
+    for _ in range(2):  # what failed while the last fault lasted is done after the next turn
+        for chat in chats:
+            chat.hook("post_llm_call")
+        for at in runtime.PROCESS.runtimes():
+            at.preparer.idle(_IDLE_S)
     print(json.dumps({"largest": max(chat.largest for chat in chats), "topics": sorted(seen)}), flush=True)
 
 
