@@ -62,7 +62,7 @@ class _Job:
 
 
 class _Planned(NamedTuple):
-    """A fold, the threshold in whose measure it is, and when it was planned."""
+    """A fold with the threshold that it was planned for, and the time of the plan."""
 
     fold: plan.Fold
     threshold: int

@@ -1,7 +1,7 @@
 """
 Grades of the exam, and their text: does the prompt say it, does the first look say it, or is it lost?
 
-Reads one conversation with the rights of whoever asks; writes only the last grade (``exam:last`` in ``meta``).
+Reads one conversation with the caller's rights; writes only the last grade (``exam:last`` in ``meta``).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _HOSTS: Final = "the host's prices"
 #: What a day had until a compaction, under these names.
 _SO_FAR: Final = {"requests": "at", "summary_in": "read", "summary_out": "wrote"}
 _SUMS: Final = ("requests", "prompt", "cached", "written", "summaries", "summary_in", "summary_out", "unused")
-#: What a model is paid for, and what stands between that and its name.
+#: Tokens that a model is paid for, and the word between these and its name.
 _PRICED: Final = ("prompt", "cached", "written")
 _OF: Final = " of "
 _HERE: Final = " (local)"
@@ -279,7 +279,7 @@ def _mean_price(days: Iterable[Mapping[str, Mapping[str, Any]]], prices: Prices)
 
 
 def _sources(rows: Iterable[Mapping[str, Any]], prices: Prices) -> str:
-    """Whose prices the money for requests is reckoned with; "" where requests cost none."""
+    """Source of the prices of requests: the host, or assumed; "" where requests cost nothing."""
     paid = {name: each["source"] for row in rows for name, each in row["models"].items() if each["money"]}
     if not paid:
         return "" if prices.why_free else _ASSUMED if prices.source == "stated" else _HOSTS
@@ -438,7 +438,7 @@ def _summaries(sums: Mapping[str, Any]) -> str:
 
 
 def _none_of(total: Mapping[str, Any]) -> str:
-    """What was asked of models, where none of it costs money."""
+    """Requests and summaries that cost no money."""
     parts = [counted(total["requests"], "request"), *([_summaries(total)] if total["summaries"] else [])]
     return "; ".join(parts)
 

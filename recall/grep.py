@@ -129,7 +129,7 @@ class Ask:
 
     @property
     def digest(self) -> int:
-        """Digest of all that decides which hits there are, and in which order."""
+        """Digest of a search: its words, filters and order."""
         said = (self.query.strip(), self.regex, self.scope, self.chosen.label, self.roles, self.sources, self.speaker,
                 self.since, self.until, self.sort)  # fmt: skip
         return 1 + zlib.crc32(repr(said).encode("utf-8", "replace")) % 99_999
@@ -155,7 +155,7 @@ class _Cursor:
         return f"{self.messages}.{self.nodes}.{self.last_store}.{self.last_node}.{self.by_meaning}.{self.search}"
 
     def fits(self, ask: Ask) -> bool:
-        """Is it of this search?"""
+        """Is the cursor of this search?"""
         return self.search in (0, ask.digest)
 
     def by_address(self, ask: Ask) -> bool:
@@ -444,7 +444,7 @@ class Search:
 
     @property
     def _keeper(self) -> str:
-        """Owner of what is remembered of pages, which pushes out no answer."""
+        """Owner of the addresses that pages have shown; kept apart, so that they push out no answer."""
         return f"pages\n{self._caller.owner}"
 
     def _second_look(self, hits: Hits) -> Answer:
@@ -473,7 +473,7 @@ class Search:
         return self._caller.scopes.newest(scope), (node_ids[0] if node_ids else 0)
 
     def _as_many(self, limit: int, find: Callable[[int], Hits], fits: Callable[[Hit, Row], bool]) -> Hits:
-        """So many of the hits that can be read and fit, if there are. ``find`` brings that many, whatever they are."""
+        """Up to ``limit`` hits that can be read and fit. ``find``: a search for a number of hits of any kind."""
         most = limit
         while True:
             found = find(most)

@@ -297,7 +297,7 @@ def _notes(job: _Job, chosen: _Chosen, left: int, found: bool) -> list[str]:
 
 
 def _unread(job: _Job, rows: Sequence[Row]) -> list[str]:
-    """What of the messages was not answered from."""
+    """Notes on messages without an answer, and on those that were read in part."""
     out = []
     if refused := _named_few([each for each in job.unusable if each]):
         out.append(f"of {refused} the model gave no answer that can be used; the same call asks again")

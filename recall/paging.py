@@ -201,7 +201,7 @@ def frame(head: Stored) -> Answer:
 
 
 def short(name: str) -> str:
-    """A name as answers show it: whoever chose it may have chosen a long one."""
+    """A name for an answer, cut where it is long: people and tools choose names themselves."""
     return name if len(name) <= _NAME_CHARS else f"{name[:_NAME_CHARS]}…"
 
 

@@ -61,7 +61,7 @@ class Pattern:
 
 
 def compile_pattern(source: str) -> Pattern:
-    """The pattern, whatever the case, or BadRequest with what is wrong. ``^`` and ``$`` match at line borders."""
+    """Pattern that ignores case; ``^`` and ``$`` match at line borders. Raises BadRequest with what is wrong."""
     if len(source) > MAX_PATTERN:
         raise BadRequest(f"the pattern has {len(source)} characters, at most {MAX_PATTERN} are accepted")
     tree = _parsed(source)

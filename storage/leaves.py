@@ -257,7 +257,7 @@ def _leaf_bytes(data: bytes | mmap.mmap, size: int) -> int:
 
 
 def beginning(log: bytes) -> bytes:
-    """What an empty file needs to be the database again whose write-ahead log this is; b"" where the log holds nothing.
+    """First bytes of the database file that a write-ahead log belongs to; b"" where the log holds nothing.
 
     Its first page, or zeros: a damaged file, of which what the log holds can be saved.
     """
