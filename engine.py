@@ -681,6 +681,7 @@ class LCMEngine(ContextEngine):
                 runtime.costs.note(self.session_id, unused=outcome.unused)
         self._last_compression_made_progress = True
         self._last_summary_fallback_used = outcome.provisional > 0
+        runtime.save_states()  # a host without a session database makes no boundary behind a compaction
 
     # -- what the user hears --------------------------------------------------------------------------
     def _tell(self, line: str) -> None:

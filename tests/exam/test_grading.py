@@ -181,7 +181,6 @@ def test_what_is_graded_is_the_prompt_that_was_sent(hermes_home: Path, live: boo
     lcm.should_compress(facts.rough(said))
     lcm.update_from_response({"prompt_tokens": 2 * facts.rough(said)})
     lcm.compress(said, current_tokens=2 * facts.rough(said))
-    lcm.on_session_end("s", said)  # as the host does at each compaction
     session = lcm.runtime.find_session("s")
     access = operator_access(lcm.runtime, session, lcm if live else None)
     data = grading.exam(replace(access, trusted=True))
