@@ -28,12 +28,12 @@ _LISTS: Final = (f"{FILES}: ", "Anchors: ")
 _LINE_CHARS: Final = 280
 _ERROR_CHARS: Final = 120
 _ERRORS_OF_ONE: Final = 3
-#: Of the room, what error lines may take.
+#: Of the room that is left, what each section may take; the user's words have the rest. Replies that refuse are few and long, and
+#: weeks later nobody remembers what was said there; of what a user wrote much is small talk.
 _ERRORS_SHARE: Final = 0.3
-#: And what was done.
-_DONE_SHARE: Final = 0.4
-_REFUSED_SHARE: Final = 0.35
-_NAMED_SHARE: Final = 0.15
+_DONE_SHARE: Final = 0.35
+_REFUSED_SHARE: Final = 0.7
+_NAMED_SHARE: Final = 0.2
 _DONE_CHARS: Final = 200
 _STANDING_WEIGHT: Final = 2.0
 _DIRECTIVE_WEIGHT: Final = 1.2
@@ -166,8 +166,9 @@ def _words(source: Source) -> Iterator[_Line]:
                 weight = _weight(text, directive)
                 yield from (_Line(part, weight) for part in _parts(text))
         elif reading.line.role == "summary":
-            said = _section(reading.line.text, WORDS)
-            yield from (_Line(text, 1.0) for text in said if not salience.is_acknowledgement(text))
+            for text in _section(reading.line.text, WORDS):
+                if not salience.is_acknowledgement(text):
+                    yield _Line(text, _weight(text, salience.is_standing(text)))
 
 
 def _weight(text: str, directive: bool) -> float:

@@ -183,3 +183,29 @@ def test_names_and_figures_are_quoted_before_other_words() -> None:
     facts = ("user", "My parcel GX4471Q-88 has the number HT_20931.")
 
     assert quoted(talk, facts, room=20).splitlines() == [f"{WORDS}:", f"- {facts[1]}"]
+
+
+def test_a_record_hands_rules_on_before_small_talk() -> None:
+    """Though a word of it costs less."""
+    record = (
+        f"Talk.\n{WORDS}:\n- Whales near Husavik were seen yesterday.\n- Never deploy the billing service on Fridays."
+    )
+
+    assert quoted(("summary", record), room=16).splitlines() == [
+        f"{WORDS}:",
+        "- Never deploy the billing service on Fridays.",
+    ]
+
+
+def test_what_cannot_be_has_more_of_the_room_than_what_users_told() -> None:
+    refusals = [
+        f"The fare of booking {code} cannot be refunded after departure." for code in ("QK7LM2", "ZR4TP9", "HV3XS8")
+    ]
+    told = [
+        f"We met {name} at the harbour of {town} again."
+        for name, town in (("Olga", "Split"), ("Piet", "Bergen"), ("Ines", "Porto"))
+    ]
+
+    found = quoted(("user", "\n".join(told)), ("assistant", "\n".join(refusals)), room=110)
+    assert all(refusal in found for refusal in refusals)
+    assert WORDS in found, "and yet not all of it"
