@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from .errors import SourcesChanged
@@ -26,7 +27,10 @@ _COLUMNS = (
     "node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count, first_store_id, "
     "last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks, created_at, replaces"
 )
-_ASSEMBLY_COLUMNS = "assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest"
+_ASSEMBLY_COLUMNS = (
+    "assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest, "
+    "state_tokens, stubs"
+)
 _INSERT = """
 INSERT INTO nodes(node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count,
                   first_store_id, last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks,
@@ -161,33 +165,30 @@ class SummaryDag:
         last_seq: int,
         last_pos: float,
         now: float,
+        state_tokens: int = 0,
+        stubs: Mapping[int, int] = MappingProxyType({}),
     ) -> int:
-        """Record one prompt that was built; its assembly id. It governs only lists that show it."""
+        """Record one prompt that was built; its assembly id. It governs only lists that show it. As ``Assembly`` else."""
         with self._db.transaction():
             return self._db.execute(
-                "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at) "
-                "VALUES (?,?,?,?,?,?,?)",
+                "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, "
+                "state_tokens, stubs) VALUES (?,?,?,?,?,?,?,?,?)",
                 (
-                    conversation_id,
-                    session_id,
-                    json.dumps(list(roots)),
-                    json.dumps(list(tail_ids)),
-                    last_seq,
-                    last_pos,
-                    now,
+                    conversation_id, session_id, json.dumps(list(roots)), json.dumps(list(tail_ids)), last_seq, last_pos, now,
+                    state_tokens, json.dumps(dict(stubs)),
                 ),
-            )
+            )  # fmt: skip
 
     def take_over(self, assembly: Assembly) -> None:
         """A prompt that was built with another file: under its own number, or a new one where another prompt has that."""
         with self._db.transaction():
             taken = self.assembly(assembly.assembly_id) is not None
             self._db.execute(
-                f"INSERT INTO assemblies({_ASSEMBLY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
+                f"INSERT INTO assemblies({_ASSEMBLY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                 (
                     None if taken else assembly.assembly_id, assembly.conversation_id, assembly.session_id,
                     json.dumps(assembly.roots), json.dumps(assembly.tail_ids), assembly.last_seq, assembly.last_pos,
-                    assembly.created_at, assembly.digest or None,
+                    assembly.created_at, assembly.digest or None, assembly.state_tokens, json.dumps(dict(assembly.stubs)),
                 ),
             )  # fmt: skip
 
@@ -490,4 +491,5 @@ def _assembly(row: Sequence[object]) -> Assembly:
     return Assembly(
         int(str(row[0])), int(str(row[1])), str(row[2]), _addresses(str(row[3])), _addresses(str(row[4])),
         int(str(row[5])), float(str(row[6])), float(str(row[7])), row[8] if isinstance(row[8], bytes) else b"",
+        int(str(row[9])), {int(n): int(chars) for n, chars in json.loads(str(row[10])).items()},
     )  # fmt: skip

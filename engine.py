@@ -674,10 +674,7 @@ class LCMEngine(ContextEngine):
         runtime.count("compaction_saved_tokens_total", saved)
         if outcome.assembly_id:
             with self._guard("cost ledger"):
-                runtime.costs.folded(
-                    self.session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens,
-                    outcome.state_tokens, outcome.stubs,
-                )  # fmt: skip
+                runtime.costs.folded(self.session_id, outcome.assembly_id, outcome.before_tokens, outcome.after_tokens)
                 runtime.costs.note(self.session_id, unused=outcome.unused)
         self._last_compression_made_progress = True
         self._last_summary_fallback_used = outcome.provisional > 0

@@ -212,7 +212,8 @@ class Assembly:
     """One prompt that was built: which nodes its context message shows and which messages follow raw.
 
     ``last_seq``: the newest row there was then; ``last_pos``: the position of the last one that the prompt shows or covers;
-    ``digest``: of the context message's text (empty: written before digests were kept).
+    ``digest``: of the context message's text (empty: written before digests were kept); ``state_tokens``: room that its present
+    state had (0: unknown); ``stubs``: messages that it shows as stubs, with the characters kept.
     """
 
     assembly_id: int
@@ -224,6 +225,8 @@ class Assembly:
     last_pos: float
     created_at: float
     digest: bytes = b""
+    state_tokens: int = 0
+    stubs: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

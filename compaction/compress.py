@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..dag import SummaryDag
@@ -54,8 +54,6 @@ class Outcome:
     folded: int = 0  # messages that left the prompt for summaries
     leaves: int = 0  # those summaries
     unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
-    state_tokens: int = 0  # room of the present state
-    stubs: Mapping[int, int] = field(default_factory=dict)  # messages shown as stubs: characters that these keep
 
 
 _STATE_SHARE = 0.06  # of the threshold: the block of present state
@@ -246,14 +244,14 @@ class CompressPass:
             assembly_id = self._dag.publish(
                 session.conversation_id, session.session_id, [node.node_id for node in roots], tail_ids,
                 last_seq=request.transcript.last_seq, last_pos=self._last_pos(session, roots, tail_ids), now=time.time(),
+                state_tokens=state_room, stubs=short,
             )  # fmt: skip
             # Where another process has published meanwhile: the text bears the number.
             text, out, after = ready if assembly_id == expected else built(assembly_id)
             self._dag.seal(assembly_id, own.context_digest(text))
         poor = sum(1 for node in roots if node.quality == "provisional" and node.rung != ARCHIVE_RUNG)
         said = "compacted" if after <= limit else "compacted as far as possible; the prompt is above its threshold"
-        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit,
-                       state_tokens=state_room, stubs=short)  # fmt: skip
+        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit)
 
     def _unchanged(self, session: Session, roots: Sequence[Node]) -> None:
         """Raises SourcesChanged where another file came in place of the one in which the roots were found."""

@@ -12,7 +12,6 @@ from typing import Final
 
 from ..errors import NotFound
 from ..exam.grading import rebuilt, shown_of
-from ..ops.costs import stubs
 from ..recall.paging import time_said
 from ..records import Assembly, Flag, Node, Row, in_order
 from ..session import Cut
@@ -54,7 +53,7 @@ def prompt(look: Look) -> Answer:
     ids = _shown_ids(look, assembly, until)
     offset, limit = look.whole("offset"), look.whole("limit", _PAGE, most=100)
     rows = deps.rows(ids[offset : offset + limit])
-    short = stubs(deps.db, assembly.assembly_id) if assembly is not None else {}
+    short = assembly.stubs if assembly is not None else {}
     out: Answer = {
         "id": assembly.assembly_id if assembly is not None else None,
         "made": assembly.created_at if assembly is not None else None,

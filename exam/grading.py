@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from ..compaction.compress import state_tokens
 from ..errors import BadRequest, StoreError
-from ..ops.costs import state_room, stubs
 from ..ops.render import counted, table
 from ..ops.status import window
 from ..prompt.context_message import context_text, prefix_tokens, saved_tokens, stub_text
@@ -75,7 +74,7 @@ def exam(deps: Access) -> dict[str, Any]:
     assembly = _prompt(deps, deps.session)
     shown = _raw_ids(assembly, rows)
     record, state, exact = rebuilt(deps, deps.session, assembly) if assembly is not None else ("", "", True)
-    short, nonce = stubs(deps.db, assembly.assembly_id) if assembly is not None else {}, deps.session.nonce
+    short, nonce = assembly.stubs if assembly is not None else {}, deps.session.nonce
     said = [shown_of(row, short.get(row.store_id), nonce) for row in rows if row.store_id in shown]
     page, whole = Page("\n\n".join([record, *said])), shown.difference(short)
     graded = [(probe, "prompt" if probe.store_id in whole else _grade(deps, page, probe)) for probe in probes(rows)]
@@ -123,9 +122,9 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
         Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.ancestry(assembly.conversation_id)
     ]
     roots = in_order(deps.dag.nodes(assembly.roots))
-    room = state_room(deps.db, assembly.assembly_id) or state_tokens(window(deps)[1], roots)
+    room = assembly.state_tokens or state_tokens(window(deps)[1], roots)
     state = PresentState(deps.store, deps.ledger, deps.sessions).block(
-        segments, shown=set(assembly.tail_ids).difference(stubs(deps.db, assembly.assembly_id)), room_tokens=room
+        segments, shown=set(assembly.tail_ids).difference(assembly.stubs), room_tokens=room
     )
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     every = [*carried, *roots]

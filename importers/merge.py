@@ -560,6 +560,7 @@ class _Merge:
         below = [node for node in self._deps.dag.nodes(roots) if node.conversation_id in homes]
         return replace(
             prompt, conversation_id=home, roots=roots, tail_ids=tail,
+            stubs={messages[n]: chars for n, chars in prompt.stubs.items() if n in messages},
             last_seq=max((here for there, here in numbers if there <= prompt.last_seq), default=0),
             last_pos=max([*(row.pos for row in shown), *(node.last_pos for node in below)], default=0.0),
         )  # fmt: skip

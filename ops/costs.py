@@ -15,7 +15,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ..errors import BadRequest
@@ -97,19 +96,8 @@ class Costs:
     def _today(self) -> str:
         return datetime.fromtimestamp(self._clock(), UTC).date().isoformat()
 
-    def folded(
-        self,
-        session_id: str,
-        assembly_id: int,
-        before: int,
-        after: int,
-        state: int = 0,
-        stubs: Mapping[int, int] = MappingProxyType({}),
-    ) -> None:
-        """A compaction: its prompt before and after, and what the session's day had of requests and summaries until then.
-
-        ``state``: tokens that its present state could take; ``stubs``: messages that it shows as stubs, with the characters kept.
-        """
+    def folded(self, session_id: str, assembly_id: int, before: int, after: int) -> None:
+        """A compaction: its prompt before and after, and what the session's day had of requests and summaries until then."""
         day, session_id = self._today(), self._clean(session_id)
         with self._saving:
             so_far = {
@@ -123,9 +111,8 @@ class Costs:
                 + self._unsaved[day, session_id, what]
                 for what in _SO_FAR
             }
-        marks = {"before": before, "after": after, "state": state} | {_SO_FAR[what]: n for what, n in so_far.items()}
-        shown = {f"stub:{assembly_id}:{store_id}": chars for store_id, chars in stubs.items()}
-        self._add(day, session_id, {f"{name}:{assembly_id}": amount for name, amount in marks.items()} | shown)
+        marks = {"before": before, "after": after} | {_SO_FAR[what]: n for what, n in so_far.items()}
+        self._add(day, session_id, {f"{name}:{assembly_id}": amount for name, amount in marks.items()})
 
     @property
     def waiting(self) -> bool:
@@ -150,18 +137,6 @@ class Costs:
             with self._lock:
                 self._unsaved.subtract(rows)
                 self._unsaved = +self._unsaved
-
-
-def state_room(db: Database, assembly_id: int) -> int:
-    """Tokens that the present state of a compaction could take; 0 where nobody noted them."""
-    rows = db.query("SELECT amount FROM costs WHERE what = ?", (f"state:{assembly_id}",))
-    return int(rows[0][0]) if rows else 0
-
-
-def stubs(db: Database, assembly_id: int) -> dict[int, int]:
-    """Messages that a prompt shows as stubs, and the characters that each keeps of its text."""
-    rows = db.query("SELECT what, amount FROM costs WHERE what GLOB ?", (f"stub:{assembly_id}:*",))
-    return {int(what.rpartition(":")[2]): int(amount) for what, amount in rows}
 
 
 class Prices(NamedTuple):

@@ -17,7 +17,6 @@ from ..search.documents import stored_index_row
 from ..search.scope import own_scope
 from ..text.blobs import Ref
 from ..text.printable import one_line
-from .costs import stubs
 from .orders import Orders
 from .render import counted, few, moment
 
@@ -223,7 +222,7 @@ def _message_place(deps: Access, head: Stored) -> tuple[Place, Node | None]:
         return Place("no", "", "no: the user took it back"), None
     if assembly is None:
         return Place("raw", "", "word for word, as long as Hermes shows it: nothing is summarised here"), None
-    if kept := stubs(deps.db, assembly.assembly_id).get(head.store_id):
+    if kept := assembly.stubs.get(head.store_id):
         ends = f"by {kept} characters of its beginning and end, among the newest messages"
         return Place("stub", "", f"{ends}; all of it: lcm_expand(store_id={head.store_id})"), None
     if head.store_id in assembly.tail_ids:

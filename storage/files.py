@@ -672,7 +672,7 @@ class _Shape:
             name = self.columns[n]
             if place is not None and place < len(values):
                 out.append(values[place])
-            elif self.name not in _WITHOUT or name == _NEEDED:
+            elif name == _NEEDED or (self.defaults[n] is None and self.name not in _WITHOUT):
                 return ()
             else:
                 out.append(_UNSAID.get(name) if self.defaults[n] is None else self.defaults[n])

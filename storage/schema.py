@@ -137,7 +137,9 @@ CREATE TABLE assemblies(
   last_seq INTEGER NOT NULL,
   last_pos REAL NOT NULL,
   created_at REAL NOT NULL,
-  digest BLOB
+  digest BLOB,
+  state_tokens INTEGER NOT NULL DEFAULT 0,
+  stubs TEXT NOT NULL DEFAULT '{{}}'
 );
 CREATE INDEX assemblies_by_conversation ON assemblies(conversation_id, assembly_id);
 

@@ -1,6 +1,6 @@
 """
 Upgrade of a file that an earlier version wrote, in place, at its first open: schema 7 (commit 919cad3), and 101 as it was before
-its newest tables (commit ed0087e).
+its newest tables (commit ed0087e) or columns (commit 48ca1d6).
 
 A verified backup comes first, then one transaction: whoever is killed leaves the old file or the new one. Owns what only such
 files have: messages of megabytes in files of their own beside the database (``<file>-aside``), with a reference in their row;
@@ -47,6 +47,16 @@ _GROUP_OF: Final = {table: group for group, tables in _GROUPS.items() for table 
 #: one of them has lost it.
 _NEWEST: Final = ("costs", "ledger")
 _LATER: Final = {*_NEWEST, "seals"}
+#: Columns of prompts that came after these tables; what they hold stood among the costs. The same goes for them.
+_NEWEST_COLUMNS: Final = {"state_tokens": "INTEGER NOT NULL DEFAULT 0", "stubs": "TEXT NOT NULL DEFAULT '{}'"}
+_NOTES_TO_PROMPTS: Final = (
+    (
+        "UPDATE assemblies SET state_tokens = coalesce((SELECT sum(amount) FROM costs WHERE what = 'state:' || assembly_id), 0), "
+        "stubs = (SELECT json_group_object(replace(what, 'stub:' || assembly_id || ':', ''), amount) FROM costs "
+        "WHERE what GLOB 'stub:' || assembly_id || ':*')"
+    ),
+    "DELETE FROM costs WHERE what GLOB 'stub:*' OR what GLOB 'state:*'",
+)
 _MADE: Final = "tables:"
 _NOTES: Final = ("deflated_to", "files_to_deflate", *(f"{_MADE}{group}" for group in _GROUPS))
 _TOPICS: Final = ("huge messages", "files of huge messages", "payload files to deflate")
@@ -134,7 +144,8 @@ def wanted(connection: sqlite3.Connection) -> bool:
     """Did an earlier version write the file, so that it has to be upgraded?"""
     version = schema.version_of(connection)
     return version == DEVELOPMENT or (
-        version == schema.VERSION and not any(_is_there(connection, table) for table in _NEWEST)
+        version == schema.VERSION
+        and (not any(_is_there(connection, table) for table in _NEWEST) or _lacks_columns(connection))
     )
 
 
@@ -153,11 +164,13 @@ def upgrade(path: Path, *, wait_s: float, folders: Sequence[Path] = (), backup: 
         kept = _backed_up(connection, path, where) if backup else None
         connection.execute("BEGIN EXCLUSIVE")
         try:
-            never = never_made(connection) if development else {*_NEWEST}
+            never = never_made(connection) if development else {t for t in _NEWEST if not _is_there(connection, t)}
             lost = bring_home(connection, where) if development else []
             for table, statement in schema.statements():
                 if table in never:
                     connection.execute(statement)
+            if _lacks_columns(connection):
+                _add_columns(connection)
             if development:
                 adapt(connection, _unneeded(connection, folder_of(path)))
             schema.mark(connection)
@@ -248,6 +261,19 @@ def _verify(connection: sqlite3.Connection, copy: sqlite3.Connection, path: Path
 def _is_there(connection: sqlite3.Connection, table: str) -> bool:
     sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     return connection.execute(sql, (table,)).fetchone() is not None
+
+
+def _lacks_columns(connection: sqlite3.Connection) -> bool:
+    """Has the table of prompts none of its newest columns?"""
+    there = {row[1] for row in connection.execute("PRAGMA table_info(assemblies)")}
+    return bool(there) and there.isdisjoint(_NEWEST_COLUMNS)
+
+
+def _add_columns(connection: sqlite3.Connection) -> None:
+    for name, kind in _NEWEST_COLUMNS.items():
+        connection.execute(f"ALTER TABLE assemblies ADD COLUMN {name} {kind}")
+    for statement in _NOTES_TO_PROMPTS:
+        connection.execute(statement)
 
 
 def never_made(connection: sqlite3.Connection) -> set[str]:

@@ -53,9 +53,9 @@ def test_a_message_is_explained_in_its_own_conversation(world: Talk, asked_from:
 
 def test_a_result_that_the_prompt_shows_by_its_ends_is_not_said_to_be_whole(world: Talk) -> None:
     """And how the rest comes back."""
-    newest = world.dag.latest_assembly(1).assembly_id  # type: ignore[union-attr]
-    world.runtime.costs.folded("old", newest, 9000, 900, stubs={60: 300})
-    world.runtime.costs.save()
+    newest = world.dag.latest_assembly(1)
+    assert newest is not None
+    world.dag.take_over(replace(newest, stubs={60: 300}))
 
     said = "by 300 characters of its beginning and end, among the newest messages; all of it: lcm_expand(store_id=60)"
     assert told(world, "msg_60", "old")["in the prompt"] == said

@@ -28,7 +28,7 @@ from hermes_lcm.ops.doctor import repair
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query as words
-from hermes_lcm.storage import seals, upgrade
+from hermes_lcm.storage import files, seals, upgrade
 from hermes_lcm.storage.connection import Database
 from hermes_lcm.storage.schema import VERSION
 
@@ -132,14 +132,18 @@ def wrong(world: World, old: Old, *, without: list[int] | None = None) -> list[A
     return out
 
 
+#: Columns that expectations leave out: stored JSON, and what came later.
+UNTOLD = {("messages", "envelope"), ("assemblies", "state_tokens"), ("assemblies", "stubs")}
+
+
 def tables(path: Path) -> dict[str, list[Any]]:
-    """All rows but those of caches, without stored JSON."""
+    """All rows but those of caches, without what expectations leave out."""
     names = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
     out = {}
     with closing(sqlite3.connect(path)) as raw:
         for (table,) in raw.execute(names).fetchall():
             columns = [row[1] for row in raw.execute(f"PRAGMA table_info({table})")]
-            columns = [name for name in columns if (table, name) != ("messages", "envelope")]
+            columns = [name for name in columns if (table, name) not in UNTOLD]
             order = ",".join(str(n + 1) for n in range(len(columns)))
             rows = raw.execute(f"SELECT {','.join(columns)} FROM {table} ORDER BY {order}").fetchall()
             if not table.startswith(("sqlite_", "message_index_", "node_index_")):
@@ -654,6 +658,65 @@ def test_whoever_is_killed_leaves_none_of_the_newest_tables_or_both(step: int, u
 
     assert left == {frozenset(), frozenset({"costs", "ledger"})}
     assert at > 20
+
+
+# -- schema 101 without the newest columns of prompts ------------------------------------------------------------
+def narrow(folder: Path) -> Home:
+    """A home whose prompts had their notes among the costs."""
+    home = Home(folder)
+    home.say(*"abcdef")
+    root = home.node(1, 2)
+    home.assembly([root], [3, 4, 5, 6], 6)
+    home.assembly([root], [5, 6], 6)
+    home.runtime.costs.note("s1", prompt=70)
+    home.runtime.costs.save()
+    home.close()
+    for column in ("state_tokens", "stubs"):
+        home.raw(f"ALTER TABLE assemblies DROP COLUMN {column}")
+    for what, amount in (("state:1", 900), ("stub:1:4", 30), ("stub:1:6", 40), ("state:2", 800), ("before:2", 7)):
+        home.raw("INSERT INTO costs VALUES ('2026-05-05', 's1', ?, ?)", what, amount)
+    return home
+
+
+def test_what_a_prompt_showed_by_its_ends_moves_from_the_costs_to_the_prompt(tmp_path: Path) -> None:
+    """With the room of its present state; costs stay, seals hold, and the file is made like a new one."""
+    home, new = narrow(tmp_path).restart(), Database(tmp_path / "new.db")
+    new.open()
+    new.close()
+    db, first, second = home.runtime.db, home.runtime.dag.assembly(1), home.runtime.dag.assembly(2)
+    left = {what for (what,) in db.query("SELECT what FROM costs")}
+    faults = (Survey(db).lost_tables(), seals.broken(db))
+    home.close()
+
+    assert first is not None
+    assert second is not None
+    assert (first.state_tokens, first.stubs, first.tail_ids) == (900, {4: 30, 6: 40}, (3, 4, 5, 6))
+    assert (second.state_tokens, second.stubs) == (800, {})
+    assert (left, faults) == ({"prompt", "before:2"}, ([], []))
+    assert shape(home.path)["assemblies"] == shape(new.path)["assemblies"]
+    assert len([*(tmp_path / "lcm-backups").iterdir()]) == 1
+
+
+def test_one_of_the_newest_columns_that_is_lost_is_no_older_file(tmp_path: Path) -> None:
+    """The doctor tells of it, as of any other."""
+    home = Home(tmp_path)
+    home.say("a")
+    home.close()
+    home.raw("ALTER TABLE assemblies DROP COLUMN stubs")
+    home = home.restart()
+    home.runtime.db.open()
+
+    assert Survey(home.runtime.db).lost_tables() == ["assemblies.stubs"]
+    assert not (tmp_path / "lcm-backups").exists()
+
+
+def test_a_repair_keeps_prompts_without_the_newest_columns(tmp_path: Path) -> None:
+    """Of a damaged file, which nobody upgrades."""
+    home = narrow(tmp_path)
+    target = tmp_path / "saved.db"
+    files.salvage(home.path, target, lambda *_: True)
+
+    assert tables(target)["assemblies"] == tables(home.path)["assemblies"] != []
 
 
 # -- files whose notes have no seals -----------------------------------------------------------------------------
