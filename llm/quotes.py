@@ -52,11 +52,6 @@ _CALL = lazy(r"^\[calls? ([\w.-]+)\] ([^\n]+)", re.MULTILINE)
 _ERROR = lazy(
     r"(?i)\b(?:[a-z]*error|[a-z]*exception|failed|failure|fatal|cannot|denied|traceback|panic)\b|错误|失败|异常"
 )
-#: Words of a result that say that there was no error, such as those at the end of what the host's terminal answers.
-_NO_ERROR = lazy(
-    r"(?i)\b(?:errors?|failed|failures?|exceptions?)\\?[\"']?\s?[:=]\s?(?:null|none|nil|false|0|\\?\"\\?\"|''|\[\]|\{\})(?![\w.])"
-    r"|\b(?:0|no|zero) (?:errors?|failures?|failed|exceptions?)\b"
-)
 #: A comment or a row of a table, as it stands in a file that was read, and how a line of code ends.
 _NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?://|/\*|\*\s|\|)")
 _CODE_ENDS: Final = (";", "{")
@@ -199,7 +194,7 @@ def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
             found = [
                 told
                 for _, told in salience.telling_lines(line.text, limit=40)
-                if _ERROR.search(_NO_ERROR.sub("", told[:400]))
+                if _ERROR.search(salience.NO_ERROR.sub("", told[:400]))
             ]
             found.sort(key=_is_code)
             yield from (_Line(clip(told, _ERROR_CHARS), _error_weight(told)) for told in found[:_ERRORS_OF_ONE])

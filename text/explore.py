@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Any, Final
 
+from .salience import NO_ERROR
+
 MOST_CHARS: Final = 1800
 _PARSED_CHARS = 2_000_000  # larger texts are not read as JSON
 _FIRST_CHARS, _LAST_CHARS = 200_000, 50_000  # of a text that is larger, these lines are looked at
@@ -148,11 +150,16 @@ def _code(_text: str, lines: list[str]) -> list[str]:
 
 
 def _errors(lines: list[str], most: int) -> list[str]:
-    found = [line for line in _speaking([line for line in lines if len(line) < 4000]) if _ERROR.search(line)]
+    found = [line for line in _speaking([line for line in lines if len(line) < 4000]) if _tells_error(line)]
     if not found:
         return []
     head = f"lines that speak of errors: {len(found)}"
     return [head, *(_short(line) for line in (found if len(found) <= most else [*found[: most - 2], *found[-2:]]))]
+
+
+def _tells_error(line: str) -> bool:
+    """Does a line speak of an error, and not only to say that there was none?"""
+    return bool(_ERROR.search(line) and _ERROR.search(NO_ERROR.sub("", line)))
 
 
 def _speaking(lines: list[str]) -> Iterator[str]:

@@ -40,6 +40,11 @@ def lazy(pattern: str, flags: int = 0) -> re.Pattern[str]:
     return cast("re.Pattern[str]", _Lazy(pattern, flags))
 
 
+#: Words of a result that say that there was no error, such as those at the end of what the host's terminal answers.
+NO_ERROR: Final = lazy(
+    r"(?i)\b(?:errors?|failed|failures?|exceptions?)\\?[\"']?\s?[:=]\s?(?:null|none|nil|false|0|\\?\"\\?\"|''|\[\]|\{\})(?![\w.])"
+    r"|\b(?:0|no|zero) (?:errors?|failures?|failed|exceptions?)\b"
+)
 #: Seconds between two pauses of a thread. A pause takes 0.06 ms where nobody else wants to run.
 _EVERY_S: Final = 0.002
 

@@ -238,6 +238,16 @@ def test_lines_that_speak_of_errors_are_all_counted(lines: list[str]) -> None:
     assert (f"lines that speak of errors: {count}\n" in said) if count else ("speak of errors" not in said)
 
 
+@pytest.mark.parametrize("value", ["null", "false", "0", '""', "[]", "{}"])
+def test_a_line_that_says_there_was_no_error_is_no_line_of_an_error(value: str) -> None:
+    """One that names another error beside it is."""
+    quiet, loud = f'{{"job": 7, "error": {value}}}', f'{{"error": {value}, "output": "connection refused"}}'
+    said = explore.explore("\n".join(["2026-01-02 start"] * 9 + [quiet, quiet, loud]))[1]
+
+    assert "lines that speak of errors: 1\n" in said
+    assert quiet not in said.partition("lines that speak")[2]
+
+
 @pytest.mark.parametrize("behind", ["", "\n", " " * 5000])
 def test_json_is_described_whatever_blanks_stand_behind_it(behind: str) -> None:
     """Its end tells whether all of it is there."""
