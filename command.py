@@ -68,6 +68,9 @@ _OF_WHAT_IS_STORED = frozenset((
     "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
+#: Of these, verbs of one thing that is stored: where nothing is, it is not.
+_OF_ONE_THING = frozenset(("explain", "dissolve", "show", "pin"))
+
 
 # -- verbs that need more than one package -------------------------------------------------------------------
 def _status(deps: Access, words: Words) -> Answer:
@@ -570,6 +573,8 @@ def _performed(verb: Verb, deps: Access, words: Words) -> Answer:
     if verb.check is not None:
         verb.check(deps, words)
     around = backup.traces_around(deps)
+    if not around and verb.name in _OF_ONE_THING and words.rest:
+        raise NotFound(f"nothing is stored under {words.rest[0]}, nor under any other address yet")
     if not around:
         return Answer("Nothing is stored yet.", {"stored": 0})
     said, remedy = (

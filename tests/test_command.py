@@ -517,6 +517,19 @@ def test_a_chat_hears_that_the_archive_was_emptied(words: str, shared: Home) -> 
     assert not [each for each in ("backup", "6 messages") if each in said], said
 
 
+@pytest.mark.parametrize(
+    "words", ["show msg_12", "explain sum_3", "pin msg_12", "pin s1", "pin msg_12 undo", "dissolve sum_3"]
+)
+def test_where_nothing_is_stored_no_one_thing_is_either(words: str, tmp_path: Path) -> None:
+    """A script that asks for it hears so by the exit code, as where other things are stored."""
+    deps = empty(tmp_path).deps(None)
+    done = answer(words, deps)
+
+    assert done.code == REFUSED
+    assert words.split()[1] in done.text
+    assert answer("pin", deps).code == OK
+
+
 # -- explaining ----------------------------------------------------------------------------------------
 def test_a_message_says_what_covers_it(tmp_path: Path) -> None:
     """And where the prompt has it."""
