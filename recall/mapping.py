@@ -13,6 +13,7 @@ import contextvars
 import json
 import secrets
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -261,21 +262,41 @@ def _told(job: _Job, chosen: _Chosen, room: Room) -> Answer:
     rows = chosen.rows
     left = sum(row.store_id not in job.answers and row.store_id not in job.unusable for row in rows)
     found = [row for row in rows if job.answers.get(row.store_id)]
+    older = 0
     out: Answer = {"note": NOTE, "asked": len(rows) - left, "of": len(rows), "used_tokens": job.used}
     if found and not left:
-        text = "\n\n".join(f"[{_head(job.caller, row)}]\n{job.answers[row.store_id]}" for row in found)
+        joined = _joinable(job, found)
+        older = len(found) - len(joined)
         out["answer"] = (
-            job.complete(_JOINED, text, _REDUCED_TOKENS) if len(found) > 1 else job.answers[found[0].store_id]
+            job.complete(_JOINED, "\n\n".join(joined), _REDUCED_TOKENS)
+            if len(found) > 1
+            else job.answers[found[0].store_id]
         )
     if not left and (len(found) < 2 or out["answer"] is not None):
         job.notes.finish()
     if reasons := [*job.unusable.values(), *job.failures]:
         out["degraded"], out["reason"] = True, reasons[-1]
     out["notes"] = _notes(job, chosen, left, bool(found))
+    if older:
+        out["notes"].append(
+            f"the answers of the oldest {older} messages found no room in the joined one; ask fewer at a time"
+        )
     if not out["notes"]:
         del out["notes"]
     _show(job, found, [] if left else chosen.left, out, room)
     return out
+
+
+def _joinable(job: _Job, found: Sequence[Row]) -> list[str]:
+    """Answers that one request joins, oldest first: where they are more than a model is given at once, the newest."""
+    room, out = job.caller.config.expansion_context_tokens, deque[str]()
+    for row in reversed(found):
+        text = f"[{_head(job.caller, row)}]\n{job.answers[row.store_id]}"
+        room -= tokens.count(text)
+        if room < 0 and out:
+            break
+        out.appendleft(text)
+    return [*out]
 
 
 def _notes(job: _Job, chosen: _Chosen, left: int, found: bool) -> list[str]:

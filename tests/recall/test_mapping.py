@@ -16,6 +16,7 @@ from worlds.recall import Archive, Model, says, user
 from hermes_lcm import command
 from hermes_lcm.errors import StoreError, SummaryUnavailable
 from hermes_lcm.session import Session
+from hermes_lcm.text import tokens
 
 PRICES = [user(f"Offer {n} costs {n}00 dollars.") for n in range(1, 7)]
 
@@ -74,6 +75,19 @@ def test_the_same_call_goes_on_where_the_budget_ended(tmp_path: Path) -> None:
 
     assert (second["asked"], second["answer"]) == (6, "6 offers")
     assert len(found.model.requests) == 7
+
+
+def test_more_answers_than_a_request_holds_are_joined_as_far_as_it_does(tmp_path: Path) -> None:
+    """The newest ones, since the later one holds; how many are left out is said."""
+    found = archive(tmp_path, *PRICES, expansion_context_tokens=100, summary_parallelism=1)
+    for _ in PRICES:
+        answer = asked(found, store_ids=["msg_1..msg_6"])
+    joining = found.model.requests[-1]["messages"][1]["content"]
+
+    assert len(answer["answers"]) == 6
+    assert ("msg_6" in joining, "msg_1" in joining) == (True, False)
+    assert tokens.count(joining) < 200
+    assert any("found no room in the joined one" in note for note in answer["notes"])
 
 
 DIES = """
