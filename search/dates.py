@@ -204,7 +204,7 @@ class When:
 
 def times_in(text: str, now: float) -> When:
     """The times named in a text. ``now`` is what "yesterday" counts from."""
-    whole = left = _HAN_NUMBER.sub(_in_digits, text.lower()[:_MOST_CHARS])
+    whole = left = _HAN_NUMBER.sub(_in_digits, _VERB.sub(_as_typed, text[:_MOST_CHARS]).lower()[:_MOST_CHARS])
     if not _ANY.search(left):
         return When()
     named: list[_Named] = []
@@ -231,6 +231,12 @@ class _Named(NamedTuple):
 
 def _blanks(found: re.Match[str]) -> str:
     return " " * len(found[0])
+
+
+def _as_typed(found: re.Match[str]) -> str:
+    """A month's name in small letters that is a word as well: blanks where nothing beside it makes it a date."""
+    dated = _DATED.search(found.string[: found.start()]) or {found["next"], found["behind"]} & _AFTER_DATE
+    return found[0] if dated else _blanks(found)
 
 
 _WORDS_NEAR: Final = 24  # characters in front of a time in which such a word stands
@@ -520,6 +526,16 @@ _COUNT: Final = rf"(?P<count>\d{{1,3}}|{'|'.join(sorted((k for k in _NUMBERS if 
 _NO_VERB: Final = "".join(
     rf"(?<!\b{word} )" for word in "what who which that it we you they he she i one users user clients server".split()
 )
+#: "may 5 users log in", "the first 5 may fail": without a capital a verb, unless a preposition or a year makes it a date.
+_VERB: Final = re.compile(
+    r"(?<!\w)(?:(?:may|march)(?=\s+\d{1,2}\s+(?P<next>[^\W\d]+))|(?<=\d )(?:may|march)(?=\s+(?P<behind>[^\W\d]+)))(?!\w)"
+)
+_DATED: Final = re.compile(
+    r"(?<!\w)(?:on|in|since|by|before|after|until|till|from|of|around|about|(?:from|between)\s[^.?!]*?\s(?:to|and|until))\s+"
+    r"(?:\d{1,2}\s+)?$",
+    re.IGNORECASE,
+)
+_AFTER_DATE: Final = frozenset("at in on to and or until till through with about for from by".split())
 _COUNTED: Final = (
     r"%|px|ms\b|[kmg]?b\b|bytes|characters|tokens|lines|words|users|people|customers|requests|messages|rows|items|files|times|"
     r"cases|tests|steps|bits|seconds|minutes|hours|retries|iterations|epochs|sekunden|minuten|"

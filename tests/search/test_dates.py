@@ -58,6 +58,12 @@ def at(day: str) -> float:
         ("the parade in August", "2024-08-15", "2024-10-01"),
         ("How often in 2023?", "2023-01-05", "2024-01-05"),
         ("Dec. 24", "2025-12-24", "2025-12-27"),
+        ("May 5 users, what broke?", "2025-05-05", "2025-05-09"),
+        ("who said on may 5 users may wait", "2025-05-05", "2025-05-09"),
+        ("what broke on 5 may for users", "2025-05-05", "2025-05-09"),
+        ("may 5 2024 users", "2024-05-05", "2025-05-05"),
+        ("from march 3 to march 5 we slept", "2025-03-04", "2025-03-09"),
+        ("who came march 3?", "2025-03-03", "2025-03-06"),
         ("2024年4月1日说了什么", "2024-04-01", "2024-04-04"),
         ("4月1日的会议", "2025-04-01", "2025-05-01"),
         ("What did we decide yesterday?", "2026-03-17", "2026-03-12"),
@@ -206,6 +212,7 @@ def test_a_named_time_is_understood(question: str, inside: str, outside: str) ->
      "in spring boot", "real estate", "elle a été ici", "did the tests fall apart", "what did we plan by friday?", "on weekends",
      "the first half of a year", "primavera", "a spring in the mattress",
      "which may 3 users do?", "may 5 of them fail?", "a limit of 2000 users", "in 2020 lines", "may be in may be not",
+     "may 5 users log in at once?", "which of the first 5 may fail?", "up to 5 may log in", "how far may they march 5 days",
      "vor 2000 Jahren", "does it retry after 2000 seconds?", "vor 2000 Sekunden"],
 )  # fmt: skip
 def test_what_is_no_date_is_not_taken_for_one(question: str) -> None:
