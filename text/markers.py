@@ -84,11 +84,13 @@ _BLANKS = re.compile(r"\s*")
 _LINE_ENDS = re.compile(r"\n*")
 _TODO_BEHIND = re.compile(re.escape("\n\n" + TODO_HEAD) + _ITEM + r"\s*\Z")
 #: Fences of recalled memory, each alone on its line: the host's with the note that it always writes, those of memory plugins.
+#: What is indented further is code.
 _FENCE = re.compile(
-    r"(?m)^[ \t]*<(?:(memory-context)>\s*\[System note:\s*The following is recalled memory|"
+    r"(?m)^ {0,3}<(?:(memory-context)>\s*\[System note:\s*The following is recalled memory|"
     r"(supermemory-(?:context|containers)|hindsight[-_]memories|relevant[-_]memories)>[ \t]*\r?$)",
     re.IGNORECASE,
 )
+_CODE = re.compile(r"(?m)^ {0,3}(?:```|~~~)")
 _SKILL_HEAD: Final = "[IMPORTANT: The user has invoked the "
 _SKILL_SINGLE: Final = "The full skill content is loaded below.]"
 _SKILL_SAID: Final = "The user has provided the following instruction alongside the skill invocation: "
@@ -166,16 +168,28 @@ def _may_recall(text: str) -> bool:
 
 
 def _recalled(text: str) -> Iterator[tuple[int, int]]:
-    """Places of blocks of recalled memory, tags included; one that is not closed is none. Linear."""
-    at, open_ended = 0, set[str]()
-    while _may_recall(text) and (head := _FENCE.search(text, at)):
+    """Places of blocks of recalled memory, tags included; one that is not closed is none. Linear.
+
+    Nor is one that somebody quotes in a block of code, which begins before it and ends behind it.
+    """
+    if not _may_recall(text) or not _FENCE.search(text):
+        return
+    at, open_ended, code = 0, set[str](), False
+    last = max((line.start() for line in _CODE.finditer(text)), default=-1)
+    while head := _FENCE.search(text, at):
         tag = (head[1] or head[2]).lower()
-        tail = None if tag in open_ended else re.compile(rf"</\s*{tag}\s*>", re.IGNORECASE).search(text, head.end())
+        tail = None if tag in open_ended else _fence_end(tag).search(text, head.end())
+        code ^= sum(1 for _ in _CODE.finditer(text, at, head.start())) % 2 == 1
         if tail is None:
             open_ended.add(tag)
-        else:
+        elif not code or last < tail.end():
             yield head.start(), tail.end()
         at = (tail or head).end()
+
+
+@lru_cache(maxsize=8)
+def _fence_end(tag: str) -> re.Pattern[str]:
+    return re.compile(rf"(?im)^ {{0,3}}</\s*{tag}\s*>(?=[ \t\r]*$)")
 
 
 def unrecalled(role: str, text: str) -> str:

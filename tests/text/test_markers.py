@@ -120,6 +120,27 @@ def test_recalled_memory_of_every_plugin_is_not_what_the_user_typed(block: str) 
     assert markers.unrecalled("tool", text) == text
 
 
+@pytest.mark.parametrize(
+    "code", ["```\n{}\n```", "```xml\nlog:\n{}\n```\n", "~~~\n{}\n~~~", "text\n```\na\n```\n```\n{}\n```"]
+)
+@pytest.mark.parametrize("block", RECALLED.values(), ids=RECALLED)
+def test_recalled_memory_that_the_user_quotes_in_code_is_what_he_says(block: str, code: str) -> None:
+    """Who asks about such a block loses nothing of it; that of the host behind it is still none of his words."""
+    text = f"why is this there?\n\n{code.format(block)}\n\nit is wrong"
+
+    assert markers.typed(text) == text
+    assert markers.unrecalled("user", text) == text
+    assert [piece.text.strip() for piece in markers.pieces(f"{text}\n\n{MEMORY}") if not piece.kind] == [text]
+
+
+@pytest.mark.parametrize("memory", ["likes [tea]", "```\nlikes [tea]\n```", "~~~\nlikes [tea]"])
+def test_code_that_the_user_left_open_hides_no_recalled_memory(memory: str) -> None:
+    """The host puts it behind the words, where no line closes that code any more."""
+    said = markers.pieces(f"run\n```\nmake\n\n{MEMORY.replace('likes [tea]', memory)}")
+
+    assert [piece.kind for piece in said] == ["", "recalled memory"]
+
+
 PREFETCHED = {
     "byterover": "## ByteRover Context\n- likes [tea]",
     "hindsight": "# Hindsight Memory (persistent cross-session context)\n\n- likes [tea]",
@@ -172,6 +193,10 @@ def test_the_instruction_behind_a_skill_is_the_users(behind: str) -> None:
         "<memory-context>\nnotes of mine\n</memory-context>",
         "<persisted-output>\nThis tool result was too large\n</persisted-output>",
         "<memory-context>\n[System note: The following is recalled memory context, NOT new user input. never closed",
+        "<supermemory-context>\nis what I see in it, and `</supermemory-context>` behind it. Why?",
+        "in the log:\n\n" + "\n".join(f"    {line}" for line in MEMORY.splitlines()) + "\n\nwhy?",
+        "\n".join(f"> {line}" for line in MEMORY.splitlines()) + "\n\nwhy?",
+        f"it begins with {MEMORY}",
         "[IMPORTANT: Background process",
         f"look: {TODO}\nand more",
         "- [x] done",
