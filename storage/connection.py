@@ -494,9 +494,9 @@ class Database:
                 f"{self.file.parent} is gone: it was renamed or removed while {self.file.name} was in use"
             )
         self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        disk.bring_back(self.file)
         with suppress(FileExistsError):
             os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        disk.bring_back(self.file)
 
     def _accepted(self, connection: sqlite3.Connection) -> int:
         """Schema of the file (0: it holds nothing yet). Raises a StoreError for a file that this release does not read."""

@@ -91,12 +91,18 @@ def has_lost_file(path: Path) -> bool:
         return False
 
 
-def bring_back(path: Path) -> None:
-    """Make a file for a log that lost its own: SQLite removes the log of an empty file, with all that it holds."""
+def bring_back(path: Path, *, partly: bool = False) -> None:
+    """Make a file for a log that lost its own: SQLite removes the log of an empty file, with all that it holds.
+
+    ``partly``: also a damaged one, where the log holds a part of it. Otherwise that raises StoreCorrupt: a process that has the
+    lost file open writes it back, and must find no other in its place, nor one that writes to its log.
+    """
     if not has_lost_file(path):
         return
     with Translated(path):
-        begin = leaves.beginning(path.with_name(path.name + "-wal").read_bytes())
+        begin, whole = leaves.beginning(path.with_name(path.name + "-wal").read_bytes())
+        if begin and not (whole or partly):
+            raise StoreCorrupt(f"{path} is gone or empty, and its write-ahead log holds only a part of it")
         with os.fdopen(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), "rb+") as file:
             if _is_alone(file) and not os.fstat(file.fileno()).st_size:
                 file.write(begin)

@@ -401,7 +401,7 @@ def exchange(db: Database, new: Path, kept: Path | None) -> None:
     with db._write_lock, db._read_lock, _failures(path):  # noqa: SLF001 - the same package; no thread may reopen in between
         db.close()
         refuse_side_folders(path)
-        disk.bring_back(path)
+        disk.bring_back(path, partly=True)
         if path.exists():
             refuse_other_kinds(path)
             damaged = _alone(path)

@@ -256,13 +256,14 @@ def _leaf_bytes(data: bytes | mmap.mmap, size: int) -> int:
     return total
 
 
-def beginning(log: bytes) -> bytes:
-    """First bytes of the database file that a write-ahead log belongs to; b"" where the log holds nothing.
+def beginning(log: bytes) -> tuple[bytes, bool]:
+    """First bytes of the database file that a write-ahead log belongs to, and whether the log holds all of that file.
 
-    Its first page, or zeros: a damaged file, of which what the log holds can be saved.
+    Its first page, or zeros: a damaged file, of which what the log holds can be saved; b"" where the log holds nothing.
     """
     logged = _logged(log, _page_size(b"", log))
-    return logged.get(1, bytes(_HEADER_BYTES)) if logged else b""
+    head = logged.get(1, bytes(_HEADER_BYTES)) if logged else b""
+    return head, len(logged) >= int.from_bytes(head[28:32], "big") > 0
 
 
 def _logged(log: bytes, size: int) -> dict[int, bytes]:

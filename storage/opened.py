@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .disk import Identity, identity_of, stand_in, uri
+from .disk import Identity, has_lost_file, identity_of, stand_in, uri
 
 #: What cannot be saved for so long is given up: the file that has its name now works.
 GIVE_UP_S = 60.0
@@ -183,6 +183,8 @@ def _fold(writer: sqlite3.Connection) -> None:
 
 def _shows_more(copy: Path, file: Path) -> bool:
     """Has a copy rows that a file lacks?"""
+    if has_lost_file(file):
+        return True  # SQLite would remove its log
     try:
         with closing(sqlite3.connect(uri(copy, "immutable=1"), uri=True)) as was, closing(
             sqlite3.connect(uri(file, "mode=ro"), uri=True, timeout=_BUSY_S)

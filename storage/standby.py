@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .disk import SIDE_FILES, like_any_reader, stand_in, uri
+from .disk import SIDE_FILES, has_lost_file, like_any_reader, stand_in, uri
 from .opened import has_removed_index
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
@@ -183,8 +183,8 @@ def _reading(db: Database, source: Path) -> Iterator[sqlite3.Connection]:
 
 def _opened(path: Path) -> sqlite3.Connection:
     """Read like any reader, or, where not even that works (a folder that cannot be written), as a file that nobody changes."""
-    last: sqlite3.Error = sqlite3.OperationalError(f"{path} is no file")
-    for how in (like_any_reader(path), "mode=ro&immutable=1") if path.is_file() else ():
+    last: sqlite3.Error = sqlite3.OperationalError(f"{path} is no file, or an empty one, whose log SQLite would remove")
+    for how in (like_any_reader(path), "mode=ro&immutable=1") if path.is_file() and not has_lost_file(path) else ():
         connection = sqlite3.connect(
             uri(path, how), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
         )

@@ -181,7 +181,7 @@ def diagnose(deps: Access, progress: Progress = silent) -> Diagnosis:
     """Read the whole file and both indexes. Changes nothing; raises what only an operator can solve (locked, newer, ...)."""
     if not deps.db.exists:
         return Diagnosis()
-    disk.bring_back(deps.db.path)
+    disk.bring_back(deps.db.path, partly=True)
     if added := files.triggers(deps.db.path):
         return Diagnosis(triggers=added)
     if lost := files.lost_parts(deps.db.path):  # SQLite finds such a file sound; a new one has all tables
