@@ -33,7 +33,7 @@ _ERRORS_OF_ONE: Final = 3
 _ERRORS_SHARE: Final = 0.3
 _DONE_SHARE: Final = 0.35
 _REFUSED_SHARE: Final = 0.7
-_NAMED_SHARE: Final = 0.2
+_NAMED_SHARE: Final = 0.15
 _DONE_CHARS: Final = 200
 _STANDING_WEIGHT: Final = 2.0
 _DIRECTIVE_WEIGHT: Final = 1.2
@@ -161,9 +161,8 @@ def _words(source: Source) -> Iterator[_Line]:
                 weight = _weight(text, directive)
                 yield from (_Line(part, weight) for part in _parts(text))
         elif reading.line.role == "summary":
-            for text in _section(reading.line.text, WORDS):
-                if not salience.is_acknowledgement(text):
-                    yield _Line(text, _weight(text, salience.is_standing(text)))
+            said = _section(reading.line.text, WORDS)
+            yield from (_Line(text, 1.0) for text in said if not salience.is_acknowledgement(text))
 
 
 def _weight(text: str, directive: bool) -> float:

@@ -185,18 +185,6 @@ def test_names_and_figures_are_quoted_before_other_words() -> None:
     assert quoted(talk, facts, room=20).splitlines() == [f"{WORDS}:", f"- {facts[1]}"]
 
 
-def test_a_record_hands_rules_on_before_small_talk() -> None:
-    """Though a word of it costs less."""
-    record = (
-        f"Talk.\n{WORDS}:\n- Whales near Husavik were seen yesterday.\n- Never deploy the billing service on Fridays."
-    )
-
-    assert quoted(("summary", record), room=16).splitlines() == [
-        f"{WORDS}:",
-        "- Never deploy the billing service on Fridays.",
-    ]
-
-
 def test_what_cannot_be_has_more_of_the_room_than_what_users_told() -> None:
     refusals = [
         f"The fare of booking {code} cannot be refunded after departure." for code in ("QK7LM2", "ZR4TP9", "HV3XS8")
