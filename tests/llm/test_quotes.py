@@ -197,3 +197,12 @@ def test_what_cannot_be_has_more_of_the_room_than_what_users_told() -> None:
     found = quoted(("user", "\n".join(told)), ("assistant", "\n".join(refusals)), room=110)
     assert all(refusal in found for refusal in refusals)
     assert WORDS in found, "and yet not all of it"
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_words_with_a_date_or_an_amount_are_quoted_before_others(*, record: bool) -> None:
+    """Though a word of the others costs less; in a record of records as well."""
+    talk, dated = "Whales near Husavik were seen yesterday.", "The lease of the workshop ends on March 18, 2024."
+    lines = [("summary", f"Talk.\n{WORDS}:\n- {talk}\n- {dated}")] if record else [("user", talk), ("user", dated)]
+
+    assert quoted(*lines, room=20).splitlines() == [f"{WORDS}:", f"- {dated}"]
