@@ -684,7 +684,8 @@ class Search:
         item.update(self._besides(row))
         text = searchable(row)
         start, stop = ranking.window(text, hit.offset, size, self._stems)
-        item["snippet"] = _marked(text, start, stop)
+        said = head.role != "tool" and start < len(row.text)
+        item["snippet"] = _marked(text, start, stop, None if said else documents.stretch_as_read(text, start, stop))
         item.update(_place(row, text, start, stop))
         if head.role == "user" and (closing := self._closing(head)):
             item["closed_by"] = closing
@@ -862,8 +863,9 @@ def _sizes(queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room, 
     return sizes
 
 
-def _marked(text: str, start: int, stop: int) -> str:
-    shown = _BLANKED.sub(" … ", text[start:stop].rstrip(" "))
+def _marked(text: str, start: int, stop: int, read: str | None = None) -> str:
+    """A stretch of a text, as it is shown or as it reads, with marks where it is cut."""
+    shown = _BLANKED.sub(" … ", (text[start:stop] if read is None else read).rstrip(" "))
     return f"{'…' if start else ''}{shown}{'…' if stop < len(text) else ''}"
 
 

@@ -58,6 +58,7 @@ _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 #: A string of JSON; the last one of a text that was cut off has no end.
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)', re.DOTALL)
 _ESCAPED = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\.", re.DOTALL)
+_CUT_ESCAPE = re.compile(r"\\+(?:u[0-9a-fA-F]{0,3})?\Z")
 _SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\f": "\f", "\\b": " ", '\\"': '"', "\\\\": "\\", "\\/": "/"}
 
 
@@ -384,6 +385,14 @@ def as_read(text: str) -> str:
     """A whole text as it reads, not for the index: each string of its JSON decoded, those within strings too."""
     begin = json_begins(text)
     return text if begin == len(text) else text[:begin] + _STRING.sub(_decoded, text[begin:])
+
+
+def stretch_as_read(text: str, low: int, high: int) -> str:
+    """A stretch of such a text as it reads; an escape that is cut is left out."""
+    if "\\" not in text[max(0, low - _HALF) : high]:
+        return text[low:high]
+    before, until = (_CUT_ESCAPE.sub("", as_read(text[:end])) for end in (low, high))
+    return until[len(before) :]
 
 
 def _decoded(match: re.Match[str]) -> str:

@@ -275,3 +275,16 @@ def test_a_pasted_log_is_not_repeated_in_the_answer(tmp_path: Path) -> None:
 
     assert len(json.dumps(look)) < 1000
     assert all("module" in call["query"] for call in look["next"] if "time_from" in call)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_result_in_one_line_of_json_is_shown_as_it_reads(tmp_path: Path, long: bool) -> None:
+    """Its line ends and quotation marks are no escapes; words of a user that look like escapes stay."""
+    said = 'make test\nwombat "broke" here\n' + "and more\n" * (400 if long else 0)
+    found = Archive(tmp_path, calls({"command": "x"}), result(json.dumps({"output": said, "error": None})))
+    found.say(user(r'I typed "wombat\n" and {"a": "b\n"}'))
+    shown = {hit["store_id"]: hit["snippet"] for hit in found.grep("wombat")["results"]}
+
+    assert 'wombat "broke" here\n' in shown[2]
+    assert "\\n" not in shown[2]
+    assert r"wombat\n" in shown[3]

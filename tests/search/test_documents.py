@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import StoreBusy
 from hermes_lcm.ops.doctor.content import index_problems
 from hermes_lcm.records import Flag, NewNode, Scope
+from hermes_lcm.search import documents
 from hermes_lcm.search import query as words
 from hermes_lcm.search.index import MessageIndex
 from hermes_lcm.storage.files import silent
@@ -283,3 +285,17 @@ def test_what_is_not_stored_is_not_indexed_with_the_next_message(tmp_path: Path,
 
     assert indexed(world, "thank") == 1
     assert [term for term, _, _ in context_of(world) if term.startswith("zq9x")] == []
+
+
+INNER = json.dumps({"path": "C:\\new", "said": 'he "left"\n\tsmiling \u2603 \U0001f600 "quoted"'})
+ANSWER = "Done.\n" + json.dumps({"output": f"one\ntwo {INNER}\nthree", "error": None, "note": "a\\b"})
+
+
+def test_a_stretch_of_json_reads_as_the_whole_of_it_does() -> None:
+    """Wherever it is cut, in an escape or in JSON within a string: whole lines and quotation marks, nothing twice."""
+    whole = documents.as_read(ANSWER)
+    for low in range(len(ANSWER)):
+        for high in range(low, len(ANSWER) + 1):
+            assert documents.stretch_as_read(ANSWER, low, high).rstrip("\ufffd") in whole, (low, high)
+
+    assert documents.stretch_as_read(ANSWER, 0, len(ANSWER)) == whole
