@@ -96,7 +96,7 @@ _FILTERS: Final = (
     Param("time_to", "time", aliases=("before",)),
 )
 _FORMAT: Final = Param("format", "choice", choices=("text", "json"), default="text")
-_BUDGET: Final = Param("budget_tokens", "int", "Default 2000.", low=100, high=1_000_000, default=2000)
+_BUDGET: Final = Param("budget_tokens", "int", "Default 2000.", low=250, high=1_000_000, default=2000)
 _CONTENT_OFFSET: Final = Param("content_offset", "int", "Continue a text here.", low=0, default=0)
 
 GREP: Final = Tool(

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from worlds.recall import NOW, Archive, calls, result, says, user
@@ -45,7 +46,7 @@ def test_a_search_uses_its_budget_and_no_more(archive: Archive, budget: int) -> 
     assert budget * 0.6 < max(tokens.count(answer), len(answer) / 4) <= budget
 
 
-@pytest.mark.parametrize("budget", [150, 300, 1000])
+@pytest.mark.parametrize("budget", [250, 300, 1000])
 @pytest.mark.parametrize("word", ["port", "порт", "端口"])
 def test_a_budget_holds_for_long_messages_in_any_writing(tmp_path: Path, word: str, budget: int) -> None:
     """The first hit is always shown, as much of it as fits."""
@@ -56,6 +57,19 @@ def test_a_budget_holds_for_long_messages_in_any_writing(tmp_path: Path, word: s
 
     assert HIT.findall(answer)
     assert budget * 0.5 < max(tokens.count(answer), len(answer) / 4) <= budget
+
+
+NOTED = {"query": "what port did we choose for the gateway of the service 7443", "time_from": "2025-01-01"}
+
+
+@pytest.mark.parametrize("asked", [{"query": "zebra crossing"}, {"query": "port", "sort": "time"}, NOTED], ids=str)
+def test_the_least_budget_holds_for_what_stands_around_the_hits(archive: Archive, asked: dict[str, Any]) -> None:
+    """Notes, the next page and what else an answer says; a smaller one is refused with the least that is taken."""
+    answer = archive.raw("lcm_grep", budget_tokens=250, **asked)
+    refused = archive.raw("lcm_grep", budget_tokens=249, **asked)
+
+    assert max(tokens.count(answer), len(answer) / 4) <= 250
+    assert "from 250 to" in refused
 
 
 @pytest.mark.parametrize("sort", ["relevance", "time"])
