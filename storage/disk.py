@@ -100,12 +100,17 @@ def bring_back(path: Path, *, partly: bool = False) -> None:
     if not has_lost_file(path):
         return
     with Translated(path):
-        begin, whole = leaves.beginning(path.with_name(path.name + "-wal").read_bytes())
+        begin, whole = leaves.beginning(_bytes_of(path.with_name(path.name + "-wal")))
         if begin and not (whole or partly):
             raise StoreCorrupt(f"{path} is gone or empty, and its write-ahead log holds only a part of it")
         with os.fdopen(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), "rb+") as file:
             if _is_alone(file) and not os.fstat(file.fileno()).st_size:
                 file.write(begin)
+
+
+def _bytes_of(log: Path) -> bytes:
+    with Translated(log):
+        return log.read_bytes()
 
 
 def _is_alone(file: BinaryIO) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from worlds.breaking import Faults
-from worlds.home import Home
+from worlds.home import Home, readable_home, unprivileged
 
 from hermes_lcm.command import answer
 from hermes_lcm.ops import status
@@ -165,6 +165,43 @@ def test_a_file_that_cannot_be_made_again_costs_nothing(
     assert (topics, over) == (["stand-in"], [])
     assert kept == log
     assert said(folder) == sorted([*SAID, "later", "later still", "now"])
+
+
+@pytest.mark.parametrize("shut", ["folder", "file", "log"])
+def test_rights_that_are_missing_cost_nothing(shut: str, lost: Path) -> None:
+    """Of the folder, of an empty file, of the log: seen by a user who has none there. What is wrong is named."""
+    folder = readable_home()
+    shutil.copytree(lost, folder, dirs_exist_ok=True)
+    log = (folder / "lcm.db-wal").read_bytes()
+    if shut == "file":
+        (folder / "lcm.db").touch()
+    for path in folder.iterdir():
+        path.chmod(0o444 if path.name == "lcm.db" else 0o600 if shut == "log" else 0o666)
+    folder.chmod(0o755 if shut == "folder" else 0o777)
+
+    def turn() -> list[Any]:
+        home = Home(folder)
+        home.say("later", session="s2")
+        found = status.status(home.deps(None))["problems"]
+        home.close()
+        return [[each["topic"], each["message"]] for each in found]
+
+    problems = unprivileged(turn)
+    kept = (folder / "lcm.db-wal").read_bytes()
+    folder.chmod(0o700)
+    if shut == "file":
+        (folder / "lcm.db").chmod(0o600)
+    home = Home(folder)
+    home.say("now", session="s3")
+    over = home.runtime.health.problems()
+    home.close()
+    words = said(folder)
+    shutil.rmtree(folder)
+
+    assert ([topic for topic, _ in problems], over) == (["stand-in"], [])
+    assert f"lcm.db{'-wal' if shut == 'log' else ''}: " in problems[0][1]
+    assert kept == log
+    assert words == sorted([*SAID, "now", *(["later"] if shut != "folder" else [])])
 
 
 def test_a_log_that_was_cut_in_a_page_loses_its_last_transaction_alone(tmp_path: Path) -> None:
