@@ -277,6 +277,8 @@ def _told(job: _Job, chosen: _Chosen, room: Room) -> Answer:
     if reasons := [*job.unusable.values(), *job.failures]:
         out["degraded"], out["reason"] = True, reasons[-1]
     out["notes"] = _notes(job, chosen, left, bool(found))
+    if found and not left and out["answer"] is None:
+        out["notes"].append("the answers are not joined; the same call does it, and asks no message again")
     if older:
         out["notes"].append(
             f"the answers of the oldest {older} messages found no room in the joined one; ask fewer at a time"

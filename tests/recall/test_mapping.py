@@ -77,6 +77,17 @@ def test_the_same_call_goes_on_where_the_budget_ended(tmp_path: Path) -> None:
     assert len(found.model.requests) == 7
 
 
+def test_a_budget_that_ends_before_the_joining_says_so(tmp_path: Path) -> None:
+    """All were asked; the same call joins them."""
+    found = archive(tmp_path, *PRICES, expansion_context_tokens=1800, summary_parallelism=1)
+    first = asked(found, store_ids=["msg_1..msg_6"])
+    second = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert (first["asked"], first["answer"]) == (6, None)
+    assert "the answers are not joined" in first["notes"][-1]
+    assert (second["answer"], len(found.model.requests)) == ("6 offers", 7)
+
+
 def test_more_answers_than_a_request_holds_are_joined_as_far_as_it_does(tmp_path: Path) -> None:
     """The newest ones, since the later one holds; how many are left out is said."""
     found = archive(tmp_path, *PRICES, expansion_context_tokens=100, summary_parallelism=1)
