@@ -70,7 +70,7 @@ from .search.vectors import Vectors
 from .session import CLIENTS, Session, Sessions, alone
 from .storage.connection import Database, Databases
 from .storage.leases import Leases
-from .storage.meta import Health
+from .storage.meta import SHOWN, Health, Meta
 from .storage.payloads import Payloads, folder_of
 from .storage.schema import lacked
 from .store import SEARCH_WAITS_S, MessageStore
@@ -777,7 +777,23 @@ class Runtime:
         elif transcript.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
             self.health.resolved("unaligned list")
         self._note_unknown_context(f"unknown context message in {session_id}", transcript)
+        if transcript.stored:
+            with suppress(StoreError):  # the messages are stored: a note is no reason to do it again
+                self._note_shown(session, transcript)
         return transcript
+
+    def _note_shown(self, session: Session, transcript: Transcript) -> None:
+        """Note the prompt that a list goes on with where that is not the newest: the host refused what a compaction made."""
+        newest = self.dag.latest_assembly(session.conversation_id)
+        if newest is None:
+            return
+        shown = transcript.assembly.assembly_id if transcript.assembly is not None else 0
+        meta, key = Meta(self.db), SHOWN + session.session_id
+        if shown != newest.assembly_id:
+            if meta.value(key) != [newest.assembly_id, shown]:
+                meta.note(key, [newest.assembly_id, shown])
+        elif meta.value(key) is not None:
+            meta.forget(key)
 
     def _note_unknown_context(self, topic: str, transcript: Transcript) -> None:
         """Note a context message that no prompt explains; over as soon as a prompt of ours governs the session."""

@@ -29,7 +29,7 @@ from ..search.scope import OWN_SESSION, Rights, Scopes, own_scope
 from ..session import Session, Sessions
 from ..storage.connection import Database
 from ..storage.files import Progress, silent
-from ..storage.meta import Health
+from ..storage.meta import SHOWN, Health, Meta
 from ..storage.payloads import Payloads
 from ..store import MessageStore
 from ..text import markers
@@ -196,8 +196,14 @@ class Access:
         return self.sessions.carried(self.session.conversation_id) if self.session is not None else ()
 
     def assembly(self) -> Assembly | None:
-        """The newest prompt that was built in this conversation."""
-        return self.dag.latest_assembly(self.session.conversation_id) if self.session is not None else None
+        """The newest prompt of this conversation; where the host refused that, the one that it shows instead."""
+        newest = self.dag.latest_assembly(self.session.conversation_id) if self.session is not None else None
+        if newest is None or self.session is None:
+            return None
+        match Meta(self.db).value(SHOWN + self.session.session_id):
+            case [newest.assembly_id, int(instead)]:
+                return self.dag.assembly(instead)
+        return newest
 
     # -- scopes -------------------------------------------------------------------------------------
     def everything(self) -> Scope:

@@ -37,14 +37,16 @@ INDEXED_STILL = "index_removed"
 ANSWERS = "mapped:"
 #: ``reindexing:<index>``: who makes it anew, or was killed at it; the next one goes on where that one stopped.
 REINDEXING = "reindexing:"
+#: ``shown:<session>``: [the newest prompt, the one that the list shows instead or 0], where the host refused the newest.
+SHOWN = "shown:"
 #: Both are made of what messages say: they go when any message is rewritten or removed.
 FORGET_MADE = f"DELETE FROM meta WHERE key GLOB '{ANSWERS}*' OR key GLOB '{REINDEXING}*'"
 _NAMES = "SELECT session_id FROM sessions WHERE conversation_id = ?"
 #: Takes the sessions of a conversation out of what is kept by their names: orders, plans, the last exam.
 FORGET_SESSIONS = (
     f"""
-    DELETE FROM meta WHERE key IN (
-           SELECT column1 || session_id FROM ({_NAMES}), (VALUES ('rotate:'), ('pulled:'), ('retained:'), ('mapping:')))
+    DELETE FROM meta WHERE key IN (SELECT column1 || session_id FROM ({_NAMES}),
+           (VALUES ('rotate:'), ('pulled:'), ('retained:'), ('mapping:'), ('shown:')))
     """,
     f"""
     UPDATE meta SET value = (SELECT json_group_object(key, json(value)) FROM json_each(meta.value) WHERE key NOT IN ({_NAMES}))

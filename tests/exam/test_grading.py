@@ -151,6 +151,20 @@ def test_a_conversation_that_was_never_compacted_is_in_the_prompt(world: World) 
     assert data["all"]["prompt"] == data["all"]["n"] == 2
 
 
+def test_a_prompt_that_the_host_refused_is_not_graded(world: World) -> None:
+    """A list that goes on as it was says so; one that shows the prompt after all takes that back."""
+    live = talk()
+    world.runtime.ingest_list("s", live)
+    built = world.compact(live.copy())
+    world.runtime.ingest_list("s", live.says("The list goes on as it was."))
+    data = grading.exam(deps(world.restart()))
+
+    assert data["in_prompt"] == data["messages"] == len(live)
+    assert data["covered"]["n"] == 0
+    world.runtime.ingest_list("s", [*built, *live[-1:], *chat().user("And now?")])
+    assert grading.exam(deps(world))["covered"]["n"] > 0
+
+
 def test_a_branch_of_a_compacted_conversation_shows_what_its_parent_showed(world: World) -> None:
     """Until it builds a prompt of its own."""
     live = world.compact(talk())
