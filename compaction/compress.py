@@ -56,7 +56,8 @@ class Outcome:
     unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
 
 
-_STATE_SHARE = 0.06  # of the threshold: the block of present state
+STATE_SHARE = 0.06  # of the threshold: the block of present state
+_LEAST_STATE = 400  # tokens, where that share holds them
 _STANDS_FOR = 4  # times a summary's tokens
 
 
@@ -291,7 +292,7 @@ class CompressPass:
     def _present(self, session: Session, shown: Collection[int], room_tokens: int) -> str:
         """The block of present state, for prompts that cover anything."""
         segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
-        return self._state.block(segments, shown=shown, room_tokens=room_tokens)
+        return self._state.block(segments, nonce=session.nonce, shown=shown, room_tokens=room_tokens)
 
     def _stubs(
         self,
@@ -355,7 +356,7 @@ def state_tokens(threshold: int, roots: Sequence[Node]) -> int:
     What a condensed one is made of are summaries, and stands for several times as much itself.
     """
     stands_for = sum(node.source_tokens * _STANDS_FOR**node.depth for node in roots)
-    return int(min(threshold, _STANDS_FOR * stands_for) * _STATE_SHARE)
+    return int(min(threshold * STATE_SHARE, max(_LEAST_STATE, _STANDS_FOR * stands_for * STATE_SHARE)))
 
 
 def _gaps(pinned: int | None, kept: Sequence[int]) -> frozenset[int]:

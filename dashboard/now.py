@@ -84,7 +84,10 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
     if assembly is not None:
         segments = [Segment(*each) for each in deps.sessions.ancestry(session.conversation_id)]
         state = PresentState(deps.store, deps.ledger, deps.sessions).block(
-            segments, shown=[head.store_id for head in raw], room_tokens=state_tokens(threshold, roots)
+            segments,
+            nonce=session.nonce,
+            shown=[head.store_id for head in raw],
+            room_tokens=state_tokens(threshold, roots),
         )
         parts.append({"kind": "state", "tokens": tokens.count(state)})
     parts.append({"kind": "tail", "count": len(raw), "tokens": sum(head.tokens for head in raw)})

@@ -126,12 +126,13 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
     ]
     roots = in_order(deps.dag.nodes(assembly.roots))
     room = assembly.state_tokens or state_tokens(window(deps)[1], roots)
+    whose = next((each for each in deps.sessions.of_conversation(assembly.conversation_id)), session)
+    raw = set(assembly.tail_ids).difference(assembly.stubs)
     state = PresentState(deps.store, deps.ledger, deps.sessions).block(
-        segments, shown=set(assembly.tail_ids).difference(assembly.stubs), room_tokens=room
+        segments, nonce=whose.nonce, shown=raw, room_tokens=room
     )
     carried = deps.dag.nodes(deps.sessions.carried(assembly.conversation_id))
     every = [*carried, *roots]
-    whose = next((each for each in deps.sessions.of_conversation(assembly.conversation_id)), session)
     text = ""
     shorter = accumulate([0, *saved_tokens(every)])  # one more summary shortened to a line each time
     for saved, policy in product(shorter, ("", RECALL_POLICY)):

@@ -24,6 +24,7 @@ from . import facts
 from .facts import Fact
 
 PINNED, STRUCK, CORRECTED = "pinned", "struck", "corrected"
+KEPT: Final = (PINNED, CORRECTED)  # what stays in the prompt
 _BATCH: Final = 200
 _READ: Final = "ledger:{}"  # the newest sequence number that was looked at
 _MARKS: Final = "ledger_marks:{}"

@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import BadRequest
-from ..ledger.table import CORRECTED, PINNED, STRUCK
+from ..ledger.table import CORRECTED, KEPT, PINNED, STRUCK
 from ..recall import ledger
 from ..recall.paging import Room
 from .answers import Answer, Verb, Words, one
 from .explain import readable
 from .render import counted
+from .status import UNPIN, pins_note
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -57,7 +58,10 @@ def _mark(mark: str, deps: Access, words: Words) -> Answer:
     if words.dry:
         return Answer(f"{entry.name} would be {became}", data, foot="Dry run: nothing was changed.")
     deps.ledger.mark(entry, mark, deps.filters.text(said), now=deps.clock())
-    return Answer(f"{entry.name} is {became}", data)
+    note = pins_note(deps) if mark in KEPT else ""
+    return Answer(
+        f"{entry.name} is {became}" + (f"\n{note}. {UNPIN}" if note else ""), data | ({"note": note} if note else {})
+    )
 
 
 VERBS = (

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..archive.ranges import ARCHIVED, RESTORED, Archives
+from ..compaction.compress import STATE_SHARE
 from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
 from ..errors import LcmError, StoreCorrupt, StoreEarlier, StoreError, StoreReadOnly, way_out, worded
-from ..recall import mapping
+from ..recall import ledger, mapping
 from ..recall.access import Access
 from ..storage.disk import full_disk, shut
 from ..storage.files import EXPORTS
@@ -56,6 +57,7 @@ OPTIONAL_PACKAGES = {
 
 
 Part = Callable[[Access], dict[str, Any]]
+UNPIN: Final = "`/lcm ledger clear ENTRY` lets one go; a larger threshold has more room"
 #: Settings that may name other chats or places of the machine.
 _OPERATORS = frozenset(
     {
@@ -165,6 +167,19 @@ def context_note(deps: Access) -> str:
     if facts.context_length > 0 and not facts.fallback_context:
         return ""
     return f"unknown; using {deps.config.fallback_context_tokens:,} (set model.context_length)"
+
+
+def pins_note(deps: Access) -> str:
+    """Note on pinned entries that take more of the prompt than is kept for them; "" while they fit."""
+    threshold = window(deps)[1]
+    count, need = ledger.kept(deps)
+    room = ledger.kept_room(int(threshold * STATE_SHARE))
+    if need <= room:
+        return ""
+    return (
+        f"pinned or corrected entries ({count}) take {need:,} tokens, and {room:,} are kept for "
+        f"them in a prompt with a threshold of {threshold:,}: those that find no room there are only counted, oldest first"
+    )
 
 
 def _runtime(deps: Access) -> dict[str, Any]:
@@ -552,6 +567,9 @@ def problems(deps: Access, database: Mapping[str, Any]) -> list[dict[str, Any]]:
     if note and deps.engine.live:
         remedy = "`hermes config set model.context_length TOKENS`, or LCM_FALLBACK_CONTEXT_TOKENS"
         out.append({"topic": "context window", "severity": "warning", "message": note, "remedy": remedy})
+    with suppress(LcmError):  # ``database`` says why
+        if note := pins_note(deps):
+            out.append({"topic": "pinned entries", "severity": "warning", "message": note, "remedy": UNPIN})
     out.extend(asdict(each) for each in remembered(deps))
     if (waiting := stand_ins(deps.db.path)) and all(each["topic"] != "stand-in" for each in out):
         names = " and ".join(each.name for each in waiting)

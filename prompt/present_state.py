@@ -4,7 +4,7 @@ The block of present state at the end of the context message.
 Quoted words of the user, the task list as the host's own tool returned it last, and what ``work_log``, ``requests`` and
 ``running`` read from calls, results and replies: each with its address; no model writes any of it. Reads a bounded number of
 stored rows, so it costs the same in a conversation of a hundred messages as in one of a hundred thousand. What changes least
-stands first, so that a provider's cache keeps it.
+stands first, so that a provider's cache keeps it. What has no room is counted (``fitting``).
 """
 
 from __future__ import annotations
@@ -14,24 +14,30 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ..ledger.table import CORRECTED, NOT_SAID, PINNED, STRUCK, Entry, Ledger
+from ..ledger.table import CORRECTED, KEPT, NOT_SAID, STRUCK, Entry, Ledger
 from ..records import Flag, Row
 from ..session import Sessions
 from ..store import MessageStore, Segment
-from ..text import markers, salience, statements, tokens
+from ..text import markers, markup, salience, statements
 from . import work_log
 from .context_message import stamp
+from .fitting import Part, fitted, line_tokens
 from .work_log import Closed
 
-_REQUEST_CHARS, _WORDS_CHARS, _RULE_CHARS = 600, 300, 400
+_WORDS_CHARS, _RULE_CHARS = 300, 400
+_FIRST_CHARS, _LEAST_CHARS = 600, 24  # of the first request, where another one is in force; of any
+_LEDGER = 'lcm_describe(view="ledger")'
+PINNED_SHARE = 0.25  # of the room: the entries that an operator keeps in the prompt
 _USERS, _REPLIES, _RESULTS = 500, 300, 200  # rows that are read, newest first
 _VALUES_A_LINE = 3
 _REPLACED = 3  # rules that one line names as replaced
 _FILES, _TOUCHED, _FAILURES = 12, 5, 15
 _ASKED_CHARS, _OUTCOME_CHARS = 70, 240  # of a request that is finished
 _REASON_CHARS, _SKILLS = 120, 2
-_ROOM_TOKENS, _LEAST_TOKENS, _CHARS_A_TOKEN = 1500, 400, 4
-_FRAME_TOKENS = 40  # of the tags around the block
+_SKILLS_SHARE = 0.25
+_CHARS_A_TOKEN = 4  # at most, in the host's estimate
+_SKILL_TEXTS = (1.0, 0.5, 0.25, 0.12, 0.0)  # of what their share holds of plain words
+_COMMAND_CHARS = (120, 60, 25)
 _PINNED_HEAD = "Pinned or corrected since, with /lcm ledger:"
 _RULES_HEAD = "Rules and wishes of the user, as they were said (a later one overrides an earlier one):"
 _FINISHED_HEAD = "Finished, not to be begun again:"
@@ -39,15 +45,13 @@ _NAMED_HEAD = "Values, and what was said not to be possible:"
 HOLDS_HEAD = "Words that may still hold (a later message of the user overrides them):"
 _READ_CHARS = 4000
 _LAST = 2**62
-#: Of the task list, so many open and so many other items, each so long; shorter ones where there is less room.
-_OPEN_TASKS, _OTHER_TASKS = 20, 8
-_TASK_CHARS = (200, 120, 70, 40, 25)
+#: Of the task list: characters of an item, open items, other items; less of each where there is less room.
+_TASKS = ((200, 20, 8), (120, 20, 8), (70, 20, 8), (40, 20, 8), (25, 20, 8), (25, 8, 3), (25, 3, 1), (25, 0, 0))
 _TODO_TOOL = "todo"
 _TODO_ROWS = 2000  # how far back the host's task list is looked for
 _TODO_CHARS = 512_000  # what the host itself takes back into its list
 _SNAPSHOT_ITEM = re.compile(r"- \[([ >x~?])\] (\S{1,80})\. (.*) \((pending|in_progress|completed|cancelled)\)")
 _OPEN = ("in_progress", "pending")
-_OF_DAY = re.compile(r"(?<=\[msg_)(?:\d+)(, \d{4}-\d\d-\d\d\])")
 
 
 class Task(NamedTuple):
@@ -55,19 +59,6 @@ class Task(NamedTuple):
 
     text: str
     status: str  # pending, in_progress, completed, cancelled
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Lines of one kind, oldest first.
-
-    ``share`` of the room is taken before the parts share what is left by ``weight``; 1: all lines, whatever the room.
-    """
-
-    head: str
-    lines: Sequence[str]
-    share: float = 0.0
-    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,31 +94,34 @@ class PresentState:
         self._ledger = ledger
         self._sessions = sessions
 
-    def block(self, segments: Sequence[Segment], *, shown: Collection[int], room_tokens: int = _ROOM_TOKENS) -> str:
+    def block(self, segments: Sequence[Segment], *, nonce: str, shown: Collection[int], room_tokens: int) -> str:
         """The block for a prompt that shows these rows raw; "" when there is nothing to say.
 
-        Requests, tasks and what runs are kept when they need more than ``room_tokens``.
+        In its tags it takes no more than ``room_tokens``; only a single line may, where nothing else would be left.
         """
         read = self._read(segments, frozenset(shown))
         closed = self._closed(read)
-        room = max(_LEAST_TOKENS, room_tokens) - _FRAME_TOKENS
-        tasks = self._tasks(segments, room // 2)
-        return _fitted(
+        tasks = self._tasks(segments)
+        skills = _skills(read, closed, int(room_tokens * _SKILLS_SHARE) * _CHARS_A_TOKEN, busy=bool(tasks[0]))
+        return fitted(
             [
-                _Part(_PINNED_HEAD, _pinned(read), 1),
-                _Part(_RULES_HEAD, _rules(read), 0.5),
-                _Part(_FINISHED_HEAD, _finished(read, closed), weight=1.5),
-                _Part(_FINISHED_HEAD, _entries("done by a tool", read.unseen(work_log.deeds(read.done))), 0.25, 1.5),
-                _Part(_NAMED_HEAD, _values(read), weight=2),
-                _Part(_NAMED_HEAD, _refusals(read), weight=0.8),
-                _Part(HOLDS_HEAD, self._requests(read, closed), 1),
-                _Part(HOLDS_HEAD, tasks, 1),
-                _Part(HOLDS_HEAD, _beside(read, closed, room * _CHARS_A_TOKEN // 4, busy=bool(tasks)), 1),
-                _Part(HOLDS_HEAD, _words(read, closed), weight=0.6),
-                _Part(HOLDS_HEAD, _failures(read), 0.25),
-                _Part(HOLDS_HEAD, _files(read), 0.25),
+                Part(_PINNED_HEAD, "pinned", [_pinned(read)], claim=2, sure=PINNED_SHARE, share=0.5, view=_LEDGER),
+                Part(_RULES_HEAD, "rules", [_rules(read)], claim=5, sure=0.2, share=0.5),
+                Part(_FINISHED_HEAD, "finished", [_finished(read, closed)], weight=1.5),
+                Part(_FINISHED_HEAD, "done by tools", [_deeds(read)], claim=7, share=0.25, weight=1.5),
+                Part(_NAMED_HEAD, "with values", [_values(read)], weight=2, quotes=True),
+                Part(_NAMED_HEAD, "not possible", [_refusals(read)], weight=0.8, quotes=True),
+                Part(HOLDS_HEAD, "requests", _requests(read, closed, room_tokens), claim=1, sure=0.3, share=0.5),
+                Part(HOLDS_HEAD, "of tasks", tasks, claim=3, sure=0.15, share=0.5),
+                Part(HOLDS_HEAD, "running", _running(read), claim=4, sure=0.1, share=0.25),
+                Part(HOLDS_HEAD, "instructions", skills, claim=6, share=_SKILLS_SHARE, most=_SKILLS),
+                Part(HOLDS_HEAD, "messages", [_words(read, closed)], weight=0.6, quotes=True),
+                Part(HOLDS_HEAD, "of files looked at", [_looked_at(read)]),
+                Part(HOLDS_HEAD, "failures", [_failures(read)], claim=8, share=0.25, most=_FAILURES),
+                Part(HOLDS_HEAD, "files", [_files(read)], claim=9, share=0.25, most=_FILES),
             ],
-            room,
+            room_tokens,
+            lambda text: markup.present_state(nonce, text) if text else "",
         )
 
     def _read(self, segments: Sequence[Segment], raw: frozenset[int]) -> _Read:
@@ -173,53 +167,31 @@ class PresentState:
             closed.update(work_log.closed([read.first, *(row for row in replies if not row.calls)]))
         return closed
 
-    def _requests(self, read: _Read, closed: Mapping[int, Closed]) -> list[str]:
-        """The first request while it is not finished, and the latest."""
-        first, latest = read.first, _in_force(read, closed)
-        lines = []
-        if first is not None and first.store_id not in read.raw and first.store_id not in closed:
-            lines.append(_request("first", first, read))
-        if latest is None or (first is not None and latest.store_id == first.store_id):
-            return lines
-        if latest.store_id not in read.raw:
-            lines.append(_request("latest", latest, read))
-        elif lines or closed:
-            lines.append(f"- {_who(read, latest)}'s latest request {_place(latest)} stands in full behind this record")
-        return lines
-
-    def _tasks(self, segments: Sequence[Segment], room: int) -> list[str]:
-        """The task list as it was told last, by the host's tool or by its note behind a compaction.
-
-        Long tasks are told by their beginnings, so that all of them need no more than ``room`` tokens.
-        """
+    def _tasks(self, segments: Sequence[Segment]) -> list[list[work_log.Entry]]:
+        """The task list as it was told last, by the host's tool or by its note behind a compaction; whole and shorter."""
         told = self._store.last_told(segments, tool=_TODO_TOOL, within=_TODO_ROWS)
         row = next((row for row in told if tasks_of(row)), None)
         tasks = tasks_of(row) if row is not None else ()
-        if row is None or not tasks:
-            return []
-        lines = list[str]()
-        for chars in _TASK_CHARS:
-            lines = _task_lines(row, tasks, chars)
-            if sum(map(tokens.count, lines)) <= room:
-                break
-        return lines
+        return [_task_lines(row, tasks, *most) for most in _TASKS] if row is not None and tasks else [[]]
 
 
-def _task_lines(row: Row, tasks: Sequence[Task], chars: int) -> list[str]:
+def _task_lines(row: Row, tasks: Sequence[Task], chars: int, most_open: int, most_others: int) -> list[work_log.Entry]:
     # The host's note names open items only: what it does not name is not known to be finished.
     still = [task for status in _OPEN for task in tasks if task.status == status]
-    lines = [
-        f"- open tasks {_place(row)}: " + ("; ".join(_shown(each, chars) for each in still[:_OPEN_TASKS]) or "none")
-    ]
-    if len(still) > _OPEN_TASKS:
-        lines[0] += f"; and {len(still) - _OPEN_TASKS} more"
+    listed = {"open tasks": (still, most_open, still[:most_open])}
     for status, said in (("completed", "finished, not to be done again"), ("cancelled", "cancelled")):
         others = [task for task in tasks if task.status == status]
-        if others:
-            more = f"; and {len(others) - _OTHER_TASKS} more" if len(others) > _OTHER_TASKS else ""
-            named = "; ".join(_shown(each, chars) for each in others[-_OTHER_TASKS:])
-            lines.append(f"- {said} {_place(row)}: {named}{more}")
-    return lines
+        listed[said] = others, most_others, others[len(others) - most_others :] if len(others) > most_others else others
+    return [
+        work_log.Entry(row.store_id, f"- {said} {_place(row)}: {_named_tasks(row, named, len(all_) - most, chars)}")
+        for said, (all_, most, named) in listed.items()
+        if all_ or said == "open tasks"
+    ]
+
+
+def _named_tasks(row: Row, named: Sequence[Task], others: int, chars: int) -> str:
+    more = [f"and {others} more: lcm_expand(store_id={row.store_id})"] if others > 0 else []
+    return "; ".join([*(_shown(each, chars) for each in named), *more]) or "none"
 
 
 def tasks_of(row: Row) -> tuple[Task, ...]:
@@ -259,18 +231,66 @@ def _who(read: _Read, row: Row) -> str:
     return read.speakers.get(row.store_id, "the user")
 
 
-def _request(which: str, row: Row, read: _Read) -> str:
-    return f"- {_who(read, row)}'s {which} request {_place(row)}: {work_log.quoted(markers.typed(row.text), _REQUEST_CHARS)}"
+def _requests(read: _Read, closed: Mapping[int, Closed], room: int) -> list[list[work_log.Entry]]:
+    """The first request while it is not finished, and the latest; the one in force whole, then by its beginning and end."""
+    first, latest = read.first, _in_force(read, closed)
+    asked, behind = list[tuple[Row, str, str]](), list[work_log.Entry]()
+    if first is not None and first.store_id not in read.raw and first.store_id not in closed:
+        asked.append(_asking("first", first, read))
+    if latest is not None and (first is None or latest.store_id != first.store_id):
+        if latest.store_id not in read.raw:
+            asked.append(_asking("latest", latest, read))
+        elif asked or closed:
+            said = f"- {_who(read, latest)}'s latest request {_place(latest)} stands in full behind this record"
+            behind.append(work_log.Entry(latest.store_id, said))
+    most = max(_LEAST_CHARS, room * _CHARS_A_TOKEN)
+    lengths = [most >> n for n in range(most.bit_length()) if most >> n >= _LEAST_CHARS]
+    return [
+        [
+            *(
+                work_log.Entry(
+                    row.store_id, begin + _ends(row, said, chars if row is latest else min(chars, _FIRST_CHARS))
+                )
+                for row, begin, said in asked
+            ),
+            *behind,
+        ]
+        for chars in lengths
+    ]
 
 
-def _pinned(read: _Read) -> list[str]:
+def _asking(which: str, row: Row, read: _Read) -> tuple[Row, str, str]:
+    """A request with how its line begins, and its words."""
+    return row, f"- {_who(read, row)}'s {which} request {_place(row)}: ", " ".join(markers.typed(row.text).split())
+
+
+def _ends(row: Row, said: str, chars: int) -> str:
+    """Words as they are, or their beginning and end with the call that shows them whole."""
+    begin, end = said[: chars * 2 // 3], said[-(chars // 3) :]
+    between = len(said) - len(begin) - len(end)
+    if len(said) <= chars or between <= 0:
+        return work_log.quoted(said, len(said))
+    quoted = f"{work_log.quoted(begin, chars)} … {work_log.quoted(end, chars)}"
+    return f"{quoted} ({between:,} characters between: lcm_expand(store_id={row.store_id}))"
+
+
+def _pinned(read: _Read) -> list[work_log.Entry]:
     """Words that an operator keeps in the prompt, and corrections of what was said; in a group with who said them."""
     return [
-        f"- {each.mark} {_by(read, each.row)}{_day(each.row)}: {work_log.quoted(each.fact.text, _RULE_CHARS)}"
-        + (f"; right is: {work_log.quoted(each.correction, _RULE_CHARS)}" if each.correction else "")
+        work_log.Entry(each.row.store_id, f"- {each.mark} {_by(read, each.row)}{_day(each.row)}: {_kept(each)}")
         for each in read.marked
-        if each.mark in (PINNED, CORRECTED)
+        if each.mark in KEPT
     ]
+
+
+def _kept(entry: Entry) -> str:
+    right = f"; right is: {work_log.quoted(entry.correction, _RULE_CHARS)}" if entry.correction else ""
+    return work_log.quoted(entry.fact.text, _RULE_CHARS) + right
+
+
+def kept_tokens(entry: Entry) -> int:
+    """Tokens that an entry takes of the room while an operator keeps it in the prompt."""
+    return line_tokens(f"- {entry.mark} {_day(entry.row)}: {_kept(entry)}") if entry.mark in KEPT else 0
 
 
 def _by(read: _Read, row: Row) -> str:
@@ -278,11 +298,11 @@ def _by(read: _Read, row: Row) -> str:
     return f"{read.speakers[row.store_id]} " if row.store_id in read.speakers else ""
 
 
-def _rules(read: _Read) -> list[str]:
+def _rules(read: _Read) -> list[work_log.Entry]:
     """Rules of the user that hold beyond the task at hand, with the day they were said."""
     gone = {each.fact.text for each in _wrong(read)}
     rules = [rule for rule in work_log.rules(read.users, read.speakers) if rule.text not in gone]
-    return [line for rule in rules if (line := _rule(rule, read))]
+    return [work_log.Entry(rule.row.store_id, line) for rule in rules if (line := _rule(rule, read))]
 
 
 def _rule(rule: work_log.Rule, read: _Read) -> str:
@@ -306,7 +326,7 @@ def _replaced(rule: work_log.Rule | None) -> list[str]:
     return out
 
 
-def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
+def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[work_log.Entry]:
     """Requests with the replies that closed them, and commits, by the message that asked or did it."""
     rows = {row.store_id: row for row in [*read.users, *([read.first] if read.first is not None else [])]}
     told = [
@@ -317,7 +337,11 @@ def _finished(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
         for at, end in closed.items()
     ]
     ended = sorted(read.unseen([*told, *work_log.commits(read.done)]))
-    return [f"- {entry.text} [msg_{entry.store_id}]" for entry in ended]
+    return [entry._replace(text=f"- {entry.text} [msg_{entry.store_id}]") for entry in ended]
+
+
+def _deeds(read: _Read) -> list[work_log.Entry]:
+    return _entries("done by a tool", read.unseen(work_log.deeds(read.done)))
 
 
 def _asked(read: _Read, row: Row) -> str:
@@ -325,7 +349,7 @@ def _asked(read: _Read, row: Row) -> str:
     return f"{_who(read, row)} asked {said}" if row.store_id in read.speakers else said
 
 
-def _values(read: _Read) -> list[str]:
+def _values(read: _Read) -> list[work_log.Entry]:
     """Values in the sentences that named them, a message a line; what stands among the rules is not said twice."""
     prose = sorted(
         read.covered([*read.users, *(row for row in read.replies if not row.calls)]), key=lambda row: row.store_id
@@ -340,8 +364,11 @@ def _values(read: _Read) -> list[str]:
         if entry not in ruled and not any(_names(value, entry.text) for value in gone):
             told.setdefault(entry.store_id, []).append(entry.text)
     return [
-        f"- named{f' by {read.speakers[at]}' if at in read.speakers else ''} [msg_{at}]: "
-        + " ".join(texts[n : n + _VALUES_A_LINE])
+        work_log.Entry(
+            at,
+            f"- named{f' by {read.speakers[at]}' if at in read.speakers else ''} [msg_{at}]: "
+            + " ".join(texts[n : n + _VALUES_A_LINE]),
+        )
         for at, texts in told.items()
         for n in range(0, len(texts), _VALUES_A_LINE)
     ]
@@ -356,30 +383,56 @@ def _names(value: str, text: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w]|\.\d)", text) is not None
 
 
-def _refusals(read: _Read) -> list[str]:
+def _refusals(read: _Read) -> list[work_log.Entry]:
     said = read.covered(row for row in read.replies if not row.calls)
     return _entries("said not to be possible", work_log.refusals(said))
 
 
-def _beside(read: _Read, closed: Mapping[int, Closed], room: int, *, busy: bool) -> list[str]:
-    """Background work, and the instructions that are being followed; these with their text where it is not shown.
+def _running(read: _Read) -> list[list[work_log.Entry]]:
+    """Background processes and sub-agents, whole and shorter."""
+    notes = [(row.store_id, row.text) for row in [*read.users, *read.notes]]
+    said = [text for _, text in notes]
+    return [
+        sorted(
+            [
+                *_entries("runs in the background", work_log.processes(read.done, said, chars)),
+                *_entries(
+                    "a sub-agent works, its result is still to come", work_log.delegations(read.done, notes, chars)
+                ),
+            ],
+            key=lambda entry: entry.store_id,
+        )
+        for chars in _COMMAND_CHARS
+    ]
+
+
+def _skills(read: _Read, closed: Mapping[int, Closed], chars: int, *, busy: bool) -> list[list[work_log.Entry]]:
+    """Instructions that are being followed; these with their text where it is not shown, whole and shorter.
 
     Instructions are followed while tasks are open, or nothing was finished since the request that they were loaded for.
     """
-    notes = [(row.store_id, row.text) for row in [*read.users, *read.notes]]
-    lines = _entries("runs in the background", work_log.processes(read.done, [text for _, text in notes]))
-    lines += _entries("a sub-agent works, its result is still to come", work_log.delegations(read.done, notes))
-    held = work_log.loaded(read.done, read.users)[-_SKILLS:]
+    held = work_log.loaded(read.done, read.users)
+    lines = list[tuple[work_log.Loaded, str, bool]]()
     for each in held:
         asked = next((row for row in reversed(read.users) if row.store_id <= each.store_id), None)
         since = asked.store_id if asked is not None else each.store_id
         line = f"- instructions {_named(each.name)} [msg_{each.store_id}]"
         if asked is not None:
             line += f", loaded for {work_log.quoted(markers.typed(asked.text), _REASON_CHARS)} [msg_{since}]"
-        if each.store_id not in read.raw and (busy or all(at < since for at in closed)):
-            line += f"; they say: {work_log.quoted(each.text, max(0, room // len(held) - len(line)))}"
-        lines.append(line)
-    return lines
+        told = each.store_id not in read.raw and (busy or all(at < since for at in closed))
+        lines.append((each, line, told))
+    each_ = chars // max(1, min(len(held), _SKILLS))
+    return [
+        [
+            work_log.Entry(each.store_id, line + (_told(each, int(part * each_) - len(line)) if told else ""))
+            for each, line, told in lines
+        ]
+        for part in _SKILL_TEXTS
+    ]
+
+
+def _told(each: work_log.Loaded, chars: int) -> str:
+    return f"; they say: {work_log.quoted(each.text, chars)}" if chars > 0 else ""
 
 
 def _in_force(read: _Read, closed: Mapping[int, Closed]) -> Row | None:
@@ -390,7 +443,7 @@ def _in_force(read: _Read, closed: Mapping[int, Closed]) -> Row | None:
     return newest if asked is None or asked.store_id in closed else asked
 
 
-def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
+def _words(read: _Read, closed: Mapping[int, Closed]) -> list[work_log.Entry]:
     """The newest messages of the user that nothing finished, but for requests, and those that are hardly more than a rule."""
     told: dict[int, int] = {}
     for rule in work_log.rules(read.users, read.speakers):
@@ -400,7 +453,10 @@ def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     open_ = work_log.unfinished(read.covered(row for row in read.users if row.store_id > since), closed)
     wrong = {each.row.store_id: each.fact.text for each in _wrong(read)}
     return [
-        f"- {_who(read, row)} wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}"
+        work_log.Entry(
+            row.store_id,
+            f"- {_who(read, row)} wrote {_day(row)}: {work_log.quoted(markers.typed(row.text), _WORDS_CHARS)}",
+        )
         for row in open_
         if row.store_id not in named
         and 2 * len(wrong.get(row.store_id, "")) < len(markers.typed(row.text))
@@ -408,21 +464,29 @@ def _words(read: _Read, closed: Mapping[int, Closed]) -> list[str]:
     ]
 
 
-def _failures(read: _Read) -> list[str]:
-    return _entries("failed, and not mended since", read.unseen(work_log.failures(read.done)[-_FAILURES:]))
+def _failures(read: _Read) -> list[work_log.Entry]:
+    return _entries("failed, and not mended since", read.unseen(work_log.failures(read.done)))
 
 
-def _files(read: _Read) -> list[str]:
-    """Files with their last change and its day, and those that were only looked at."""
-    changed = [each for each in work_log.changes(read.done) if each.store_id not in read.raw][-_FILES:]
+def _files(read: _Read) -> list[work_log.Entry]:
+    """Files with their last change and its day."""
     days = {row.store_id: _day(row) for row in read.replies}
-    lines = [
-        f"- {each.operation} {_named(each.path)} {days.get(each.store_id, f'[msg_{each.store_id}]')}"
-        for each in changed
+    return [
+        work_log.Entry(
+            each.store_id,
+            f"- {each.operation} {_named(each.path)} {days.get(each.store_id, f'[msg_{each.store_id}]')}",
+        )
+        for each in work_log.changes(read.done)
+        if each.store_id not in read.raw
     ]
-    touched = _touched(read.covered(read.replies), {each.path for each in changed})
+
+
+def _looked_at(read: _Read) -> list[work_log.Entry]:
+    """Files that were touched last and not changed, in one line."""
+    changed = {each.path for each in work_log.changes(read.done)}
+    touched = _touched(read.covered(read.replies), changed)
     names = ", ".join(f"{_named(path)} [msg_{at}]" for path, at in touched)
-    return [*([f"- files touched most recently: {names}"] if names else []), *lines]
+    return [work_log.Entry(touched[0][1], f"- files touched most recently: {names}")] if touched else []
 
 
 def _day(row: Row) -> str:
@@ -430,46 +494,8 @@ def _day(row: Row) -> str:
     return f"[msg_{row.store_id}, {stamp(row.head.said_at or row.head.stored_at)[:10]}]"
 
 
-def _entries(kind: str, entries: Iterable[work_log.Entry]) -> list[str]:
-    return [f"- {kind} [msg_{entry.store_id}]: {entry.text}" for entry in entries]
-
-
-def _fitted(parts: Sequence[_Part], room: int) -> str:
-    """The newest lines of each part that fit ``room`` tokens: first its share, then evenly by weight; in the parts' order."""
-    left = room - sum(tokens.count(head) + 1 for head in {part.head for part in parts if part.lines})
-    waiting = [[(tokens.count(short) + 1, line) for line, short in zip(part.lines, _days_once(part.lines), strict=True)]
-               for part in parts]  # fmt: skip
-    kept: list[list[str]] = [[] for _ in parts]
-
-    def move(n: int) -> int:
-        cost, line = waiting[n].pop()
-        kept[n].append(line)
-        return cost
-
-    for n, part in enumerate(parts):
-        most = int(room * part.share)
-        while waiting[n] and (part.share == 1 or waiting[n][-1][0] <= min(most, left)):
-            cost = move(n)
-            left, most = left - cost, most - cost
-    used = [0.0] * len(parts)
-    while open_ := [n for n, lines in enumerate(waiting) if lines and parts[n].weight]:
-        n = min(open_, key=used.__getitem__)
-        if waiting[n][-1][0] <= left:
-            cost = move(n)
-            left, used[n] = left - cost, used[n] + cost / parts[n].weight
-        else:
-            waiting[n].clear()
-    out: dict[str, list[str]] = {}
-    for part, lines in zip(parts, kept, strict=True):
-        out.setdefault(part.head, []).extend(_days_once(lines[::-1]))
-    return "\n".join(line for head, lines in out.items() if lines for line in [head, *lines])
-
-
-def _days_once(lines: Sequence[str]) -> list[str]:
-    """Lines without the day where the one above them names it."""
-    days = [found[1] if (found := _OF_DAY.search(line)) else "" for line in lines]
-    again = [bool(day) and day == above for day, above in zip(days, ["", *days], strict=False)]
-    return [line.replace(day, "]", 1) if twice else line for line, day, twice in zip(lines, days, again, strict=True)]
+def _entries(kind: str, entries: Iterable[work_log.Entry]) -> list[work_log.Entry]:
+    return [entry._replace(text=f"- {kind} [msg_{entry.store_id}]: {entry.text}") for entry in entries]
 
 
 def _touched(rows: Iterable[Row], known: Collection[str]) -> list[tuple[str, int]]:

@@ -584,7 +584,7 @@ class Loaded(NamedTuple):
     text: str
 
 
-def processes(done: Sequence[Step], notes: Iterable[str]) -> list[Entry]:
+def processes(done: Sequence[Step], notes: Iterable[str], chars: int = _WHAT_CHARS) -> list[Entry]:
     """Background processes that nothing says to have ended, oldest first."""
     running: dict[str, Entry] = {}
     for step in done:
@@ -592,7 +592,7 @@ def processes(done: Sequence[Step], notes: Iterable[str]) -> list[Entry]:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             continue
         if step.arguments.get("background") is True and not step.failed:
-            command = quoted(str(step.arguments.get("command", "")), _WHAT_CHARS)
+            command = quoted(str(step.arguments.get("command", "")), chars)
             running[name] = Entry(step.told, f"{command} as {name}")
         elif step.answer.get("status") in _ENDED or (step.arguments.get("action") == "kill" and not step.failed):
             running.pop(name, None)
@@ -602,7 +602,7 @@ def processes(done: Sequence[Step], notes: Iterable[str]) -> list[Entry]:
     return list(running.values())
 
 
-def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]]) -> list[Entry]:
+def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]], chars: int = _WHAT_CHARS) -> list[Entry]:
     """Sub-agents that were sent off and have not reported, oldest first. ``notes``: messages in the user's name."""
     sent = {
         str(step.answer["delegation_id"]): step
@@ -613,9 +613,7 @@ def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]]) -> list[
     }
     back = {name for name, step in sent.items() for at, note in notes if at > step.told and name in note}
     return [
-        Entry(step.told, f"{quoted(_goals(step), _WHAT_CHARS)} as {name}")
-        for name, step in sent.items()
-        if name not in back
+        Entry(step.told, f"{quoted(_goals(step), chars)} as {name}") for name, step in sent.items() if name not in back
     ]
 
 

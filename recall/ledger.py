@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Final
 
 from ..errors import NotFound, StoreError
-from ..ledger.table import PINNED, STRUCK, Entry, Look
+from ..ledger.table import KEPT, PINNED, STRUCK, Entry, Look
 from ..ledger.table import entries as entries_of
+from ..prompt.present_state import PINNED_SHARE, kept_tokens
 from ..text import salience
 from .access import Access
 from .grep import NOTE
@@ -38,6 +39,20 @@ def find(caller: Access, name: str) -> Entry:
         if entry.name == name.strip("[]"):
             return entry
     raise NotFound(f"the ledger of this conversation has no entry {name!r}; `/lcm ledger` lists them")
+
+
+def kept(caller: Access) -> tuple[int, int]:
+    """(entries that operators keep in this conversation's prompt, tokens that they take there)."""
+    scope = caller.current()
+    marked = [each for each in caller.ledger.marked(scope.conversations or ()) if each.mark in KEPT]
+    readable = {*caller.scopes.messages([each.row.store_id for each in marked], scope)}
+    marked = [each for each in marked if each.row.store_id in readable]
+    return len(marked), sum(map(kept_tokens, marked))
+
+
+def kept_room(state_tokens: int) -> int:
+    """Tokens that the present state keeps for such entries, whatever else it has to say."""
+    return int(state_tokens * PINNED_SHARE)
 
 
 def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = False) -> Answer:

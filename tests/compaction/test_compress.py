@@ -40,7 +40,7 @@ def test_the_present_state_says_as_much_behind_condensed_summaries(world: World)
     condensed = replace(leaves[0], depth=1, source_tokens=6000)
 
     assert state_tokens(32_000, [condensed]) == state_tokens(32_000, leaves) == 0.06 * 32_000
-    assert state_tokens(32_000, [replace(leaves[0], source_tokens=500)]) == 120
+    assert state_tokens(32_000, [replace(leaves[0], source_tokens=2500)]) == 600
 
 
 # -- what comes out ----------------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def test_an_open_request_with_a_rule_in_it_is_told_whole(world: World) -> None:
     """The rule stands among the rules; what is to be done beside it would be lost."""
     asked = "Always use tabs. The importer still drops the last column of the customer table, and the totals are off by one cent."
     messages = reload(chat().user("Build the importer.").says("ok").turns(30).user(asked).says("ok").turns(4))
-    lines = block(world, messages)
+    lines = block(world, messages, threshold=8000)
 
     assert any("Always use tabs" in each and "customer" not in each for each in lines)
     assert any("drops the last column" in each for each in lines)
