@@ -492,14 +492,16 @@ class MessageStore:
                 return next(iter(self._undamaged(rows)), None)
         return None
 
-    def last_of(self, segments: Sequence[Segment], *, role: str, before: int, limit: int) -> list[Row]:
-        """The newest messages of a role below a store id, newest first."""
+    def last_of(
+        self, segments: Sequence[Segment], *, role: str, before: int, limit: int, most_chars: int = 100_000
+    ) -> list[Row]:
+        """The newest messages of a role below a store id, newest first; none of so many characters or more."""
         out: list[Row] = []
         for segment in reversed(segments):
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                f"AND store_id < ? AND role = ? AND {_IN_THREAD} AND chars < 100000 ORDER BY seq DESC LIMIT ?",
-                (segment.conversation_id, *segment.end, before, role, limit - len(out)),
+                f"AND store_id < ? AND role = ? AND {_IN_THREAD} AND chars < ? ORDER BY seq DESC LIMIT ?",
+                (segment.conversation_id, *segment.end, before, role, most_chars, limit - len(out)),
             )
             out.extend(self._undamaged(rows))
             if len(out) >= limit:

@@ -44,6 +44,8 @@ _FINISHED_HEAD = "Finished, not to be begun again:"
 _NAMED_HEAD = "Values, and what was said not to be possible:"
 HOLDS_HEAD = "Words that may still hold (a later message of the user overrides them):"
 _READ_CHARS = 4000
+_OF_ANY_LENGTH = 3  # newest messages of users; of a very long one the beginning and the end are read
+_LONG_CHARS = 100_000
 _LAST = 2**62
 #: Of the task list: characters of an item, open items, other items; less of each where there is less room.
 _TASKS = ((200, 20, 8), (120, 20, 8), (70, 20, 8), (40, 20, 8), (25, 20, 8), (25, 8, 3), (25, 3, 1), (25, 0, 0))
@@ -128,7 +130,11 @@ class PresentState:
         def newest(role: str, limit: int) -> list[Row]:
             return self._store.last_of(segments, role=role, before=_LAST, limit=limit)[::-1]
 
-        everybody, replies = newest("user", _USERS), newest("assistant", _REPLIES)
+        newest_users = self._store.last_of(segments, role="user", before=_LAST, limit=_OF_ANY_LENGTH, most_chars=_LAST)
+        ids = {row.store_id for row in newest_users}
+        everybody = [row for row in newest("user", _USERS) if row.store_id not in ids]
+        everybody += [_readable(row) for row in newest_users[::-1]]
+        replies = newest("assistant", _REPLIES)
         typed, speakers = self._spoken([row for row in everybody if not row.head.flags & NOT_SAID])
         users = statements.standing(typed, speakers)
         began = self._store.first_of(segments, role="user")
@@ -243,13 +249,14 @@ def _requests(read: _Read, closed: Mapping[int, Closed], room: int) -> list[list
         elif asked or closed:
             said = f"- {_who(read, latest)}'s latest request {_place(latest)} stands in full behind this record"
             behind.append(work_log.Entry(latest.store_id, said))
+    force = latest.store_id if latest is not None else 0
     most = max(_LEAST_CHARS, room * _CHARS_A_TOKEN)
     lengths = [most >> n for n in range(most.bit_length()) if most >> n >= _LEAST_CHARS]
     return [
         [
             *(
                 work_log.Entry(
-                    row.store_id, begin + _ends(row, said, chars if row is latest else min(chars, _FIRST_CHARS))
+                    row.store_id, begin + _ends(row, said, chars if row.store_id == force else min(chars, _FIRST_CHARS))
                 )
                 for row, begin, said in asked
             ),
@@ -264,14 +271,21 @@ def _asking(which: str, row: Row, read: _Read) -> tuple[Row, str, str]:
     return row, f"- {_who(read, row)}'s {which} request {_place(row)}: ", " ".join(markers.typed(row.text).split())
 
 
+def _readable(row: Row) -> Row:
+    """A message, of a very long one its beginning and its end."""
+    if len(row.text) < _LONG_CHARS:
+        return row
+    between = f"[… all of it: lcm_expand(store_id={row.store_id}) …]"
+    return replace(row, text=f"{row.text[: _LONG_CHARS // 2]}\n{between}\n{row.text[-_LONG_CHARS // 2 :]}")
+
+
 def _ends(row: Row, said: str, chars: int) -> str:
     """Words as they are, or their beginning and end with the call that shows them whole."""
     begin, end = said[: chars * 2 // 3], said[-(chars // 3) :]
-    between = len(said) - len(begin) - len(end)
-    if len(said) <= chars or between <= 0:
+    if len(said) <= chars or len(begin) + len(end) >= len(said):
         return work_log.quoted(said, len(said))
     quoted = f"{work_log.quoted(begin, chars)} … {work_log.quoted(end, chars)}"
-    return f"{quoted} ({between:,} characters between: lcm_expand(store_id={row.store_id}))"
+    return f"{quoted} (all of it: lcm_expand(store_id={row.store_id}))"
 
 
 def _pinned(read: _Read) -> list[work_log.Entry]:

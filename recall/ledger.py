@@ -43,6 +43,8 @@ def find(caller: Access, name: str) -> Entry:
 
 def kept(caller: Access) -> tuple[int, int]:
     """(entries that operators keep in this conversation's prompt, tokens that they take there)."""
+    if caller.session is None:  # asking makes no database
+        return 0, 0
     scope = caller.current()
     marked = [each for each in caller.ledger.marked(scope.conversations or ()) if each.mark in KEPT]
     readable = {*caller.scopes.messages([each.row.store_id for each in marked], scope)}

@@ -193,8 +193,9 @@ def test_chinese_tasks_processes_skills_and_long_requests_stay_within_the_share(
 
 # -- what gives way ---------------------------------------------------------------------------------------------------
 def test_the_request_in_force_stands_verbatim_while_it_fits(tmp_path: Path) -> None:
-    """All of its thousand words, where the rest leaves room."""
+    """All of its words, where the rest leaves room; also where it is the first one."""
     asked = " ".join(f"point{n}" for n in range(400))
+    assert f": “{asked}”" in told(World(tmp_path / "first"), chat().user(asked).says("ok"), 4000)
     block = told(World(tmp_path), chat().user("hello").says("hi").user(asked), 4000)
 
     assert f"latest request [msg_3, 1970-01-01 00:00Z]: “{asked}”" in re.sub(
@@ -202,16 +203,17 @@ def test_the_request_in_force_stands_verbatim_while_it_fits(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.parametrize("length", [3000, 15_000, 300_000])
 def test_a_request_in_force_that_does_not_fit_stands_with_beginning_end_and_the_call_for_the_rest(
-    tmp_path: Path,
+    tmp_path: Path, length: int
 ) -> None:
     """What was asked often stands at the end of what was pasted."""
-    asked = "Mend what this log shows: " + "line " * 15_000 + "and then tell me why."
+    asked = "Mend what this log shows: " + "line " * length + "and then tell me why."
     block = told(World(tmp_path), chat().user("hello").says("hi").user(asked).says("ok"), 1200)
     (line,) = [each for each in lines(block) if "latest request" in each]
 
     assert "“Mend what this log shows: " in line
-    assert re.search(r"and then tell me why\.” \([\d,]+ characters between: lcm_expand\(store_id=3\)\)$", line)
+    assert re.search(r"and then tell me why\.” \(all of it: lcm_expand\(store_id=3\)\)$", line)
 
 
 def test_tasks_and_processes_take_no_room_of_pinned_entries_and_rules(tmp_path: Path) -> None:
