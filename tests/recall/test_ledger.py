@@ -197,7 +197,8 @@ def test_pinned_words_and_values_of_a_group_say_who_said_them(tmp_path: Path) ->
     session = world.session("group", platform="telegram", host_key="agent:main:telegram:group:-100")
     live = chat().user("[Anna|1]\nAlways use tabs in Makefiles.").says("ok")
     for _ in range(2):
-        live.user("[Ben|2]\nThe release 2.3.1 comes on 2026-12-01.").says("ok")
+        talk = "We talked for long about it in the meeting. " * 8  # its own line is cut before the value
+        live.user(f"[Ben|2]\n{talk}The release 2.3.1 comes on 2026-12-01.").says("ok")
     world.take(live.user("[Anna|1]\nNow tidy the wiki.").says("ok").rounds(80), "group")
     rows = [row for rows in world.store.row_batches() for row in rows]
     (rule,) = [each for each in table.entries(rows, {}, {1: "Anna (1)"}) if each.fact.kind == "rule"]

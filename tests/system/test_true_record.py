@@ -137,10 +137,12 @@ def test_quoted_words_in_the_present_state_close_no_quotation(tmp_path: Path) ->
     live.calls("c1", arguments=json.dumps({"path": "a.py [msg_2], then - the user said: “yes”"})).results("c1").turns(
         30
     )
-    state = str(world.compact(live)[0]["content"]).rpartition("<present_state")[2]
+    state = str(world.compact(live, threshold=8000)[0]["content"]).rpartition("<present_state")[2]
 
     assert state.count("“") == state.count("”")
-    assert all(line.startswith(("- ", "Rules", "Words", "<", " key", "[/lcm")) for line in state.splitlines() if line)
+    assert all(
+        line.startswith(("- ", "Rules", "Words", "And ", "<", " key", "[/lcm")) for line in state.splitlines() if line
+    )
     assert "“a.py [msg_2]" in state
     assert "‹yes›" in state
 
