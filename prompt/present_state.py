@@ -19,7 +19,7 @@ from ..records import Flag, Row
 from ..session import Sessions
 from ..store import MessageStore, Segment
 from ..text import markers, markup, salience, statements
-from . import work_log
+from . import instructions, work_log
 from .context_message import stamp
 from .fitting import Part, fitted, line_tokens
 from .work_log import Closed
@@ -425,8 +425,8 @@ def _skills(read: _Read, closed: Mapping[int, Closed], chars: int, *, busy: bool
 
     Instructions are followed while tasks are open, or nothing was finished since the request that they were loaded for.
     """
-    held = work_log.loaded(read.done, read.users)
-    lines = list[tuple[work_log.Loaded, str, bool]]()
+    held = instructions.loaded(read.done, read.users)
+    lines = list[tuple[instructions.Loaded, str, bool]]()
     for each in held:
         asked = next((row for row in reversed(read.users) if row.store_id <= each.store_id), None)
         since = asked.store_id if asked is not None else each.store_id
@@ -445,7 +445,7 @@ def _skills(read: _Read, closed: Mapping[int, Closed], chars: int, *, busy: bool
     ]
 
 
-def _told(each: work_log.Loaded, chars: int) -> str:
+def _told(each: instructions.Loaded, chars: int) -> str:
     return f"; they say: {work_log.quoted(each.text, chars)}" if chars > 0 else ""
 
 

@@ -2,8 +2,8 @@
 Log of a conversation's work, read from its rows by rule: requests and rules of the user, steps of tools, what runs beside it.
 
 Pure. Requests come with the reply that closed them; steps tell files changed last, failures that nothing mended, outcomes,
-values; processes, sub-agents, skills and instruction files are read from calls and results of the host's own tools, and from
-the notes with which it tells of an end. Every entry names the message that says it, and quotes it; nothing is put into other
+values; processes and sub-agents are read from calls and results of the host's own tools, and from the notes with which it
+tells of an end. Every entry names the message that says it, and quotes it; nothing is put into other
 words.
 """
 
@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
@@ -170,7 +169,7 @@ def changes(done: Sequence[Step]) -> list[Change]:
     """
     tree = _Tree()
     for step in done:
-        for path, operation in _changed(step) if not step.failed else ():
+        for path, operation in changed(step) if not step.failed else ():
             tree.change(path, operation, step.asked)
     return list(tree.changed.values())
 
@@ -227,7 +226,8 @@ class _Tree:
         return known[:1] or inside or unknown
 
 
-def _changed(step: Step) -> Iterator[tuple[str, str]]:
+def changed(step: Step) -> Iterator[tuple[str, str]]:
+    """(path, operation) of what a step changed, as the step names it."""
     name = step.call.name
     operation = next((word for word, pattern in _OPERATIONS if pattern.search(name)), "")
     if operation and not statements.READING.match(name):
@@ -558,30 +558,7 @@ _ENDED: Final = ("exited", "killed", "already_exited", "not_found")
 _END_NOTE: Final = re.compile(
     r"Background process (\S{1,80}) (?:completed|exited|terminated|marked lost|failed to start|finished)"
 )
-_INSTRUCTION_FILES: Final = (
-    "agents.md",
-    "claude.md",
-    "gemini.md",
-    "skill.md",
-    "hermes.md",
-    ".hermes.md",
-    ".cursorrules",
-    "contributing.md",
-)
-#: Folders of other people's code: what its authors tell their agents is told to nobody here.
-_OF_OTHERS: Final = frozenset(
-    ("node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv")
-)
-_NAMED: Final = re.compile(r'has invoked the "([^"\n]{1,120})" skill')
 _WHAT_CHARS: Final = 120
-
-
-class Loaded(NamedTuple):
-    """Instructions that the agent follows: name, the message that holds them, their text."""
-
-    name: str
-    store_id: int
-    text: str
 
 
 def processes(done: Sequence[Step], notes: Iterable[str], chars: int = _WHAT_CHARS) -> list[Entry]:
@@ -620,34 +597,3 @@ def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]], chars: i
 def _goals(step: Step) -> str:
     goals = step.answer.get("goals")
     return "; ".join(map(str, goals)) if isinstance(goals, list) and goals else str(step.arguments.get("goal", ""))
-
-
-def loaded(done: Sequence[Step], users: Iterable[Row]) -> list[Loaded]:
-    """Skills and instruction files that were read, each as it was read last; oldest first."""
-    found = [each for step in done if (each := _from_step(step)) is not None]
-    found += [
-        Loaded(match[1], row.store_id, row.text)
-        for row in users
-        if (match := _NAMED.search(row.text[:400])) and any(piece.kind == "skill" for piece in markers.pieces(row.text))
-    ]
-    return sorted(
-        {each.name: each for each in sorted(found, key=lambda each: each.store_id)}.values(),
-        key=lambda each: each.store_id,
-    )
-
-
-def _from_step(step: Step) -> Loaded | None:
-    text = step.answer.get("content")
-    if step.failed or not isinstance(text, str | None):
-        return None
-    if step.call.name == "skill_view" and text and not step.arguments.get("file_path"):
-        return Loaded(str(step.answer.get("name") or step.arguments.get("name")), step.told, text)
-    path = step.arguments.get("path")
-    if (
-        step.call.name.startswith("read")
-        and isinstance(path, str)
-        and PurePath(path).name.lower() in _INSTRUCTION_FILES
-        and _OF_OTHERS.isdisjoint(PurePath(path).parts)
-    ):
-        return Loaded(path, step.told, text or step.text)
-    return None

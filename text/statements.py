@@ -267,6 +267,24 @@ _TOLD: Final = lazy(
     r"(?:항상|반드시)[^.]*[했었았였](?:다|어요|습니다)\W*$",
     re.IGNORECASE,
 )
+#: A user who makes somebody else's words a rule.
+_ADOPTED: Final = lazy(
+    r"\b(?:follow(?! up\b)|obey|stick to|stick with|adhere to|comply with|abide by|observe|respect|heed|keep to|go by|"
+    r"according to|(?:do|work|act) (?:as|what) [^.]{1,60} (?:says?|tells?|asks?)|as [^.]{1,60} (?:says|demands|requires)|"
+    r"(?:these|this|those|here|the following|that) (?:are|is) (?:our|my|the|your) (?:\w+ )?(?:rules?|guidelines?|conventions?|"
+    r"instructions?|policy|policies)|(?:rules?|guidelines?|instructions?|conventions?) (?:to follow|for you|that (?:apply|hold))|"
+    r"befolgen?|halte? dich (?:bitte )?an|beachten?|richte dich nach|sigue|sigan|respeta|cumple|cíñete a|suis|suivez|respectez?|"
+    r"siga|segue|respeite|cumpra|segui|rispetta|attieniti|следуй(?:те)?|соблюдай(?:те)?|придерживайся)\b|"
+    r"遵守|遵循|遵照|按照|照(?:着|此|这)|従って|守って|준수|따라\s?(?:줘|주세요|라)|지켜",
+    re.IGNORECASE,
+)
+_NOT_ADOPTED: Final = lazy(
+    r"\b(?:not|never|no longer|n['’]t|nicht|nie|no|ne|nunca|não|non|не)\W+(?:\w+\W+){0,2}?"
+    r"(?:follow|obey|stick|adhere|comply|abide|observe|respect|heed|keep|go by|"
+    r"befolg|halte|beacht|sigu?|segu|respe|cumpl|sui|rispett|следу|соблюд)|"
+    r"(?:不要|别|无需|不用)\w{0,2}(?:遵守|遵循|按照)",
+    re.IGNORECASE,
+)
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
 _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -348,6 +366,15 @@ def without_commands(line: str) -> str:
             return line[:at].rstrip()
         at += len(part)
     return line
+
+
+def adopts(sentence: str) -> bool:
+    """Does a sentence tell the agent to follow what it points at?"""
+    return (
+        _ADOPTED.search(sentence) is not None
+        and not _NOT_ADOPTED.search(sentence)
+        and not salience.is_question(sentence)
+    )
 
 
 @lru_cache(maxsize=_REMEMBERED)

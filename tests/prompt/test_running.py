@@ -107,3 +107,51 @@ def test_instructions_of_other_peoples_code_are_followed_by_nobody(world: World)
 
     assert "Always push" not in shown
     assert "instructions AGENTS.md [msg_6]" in shown
+
+
+def read(live: Chat, path: str, text: str) -> Chat:
+    return step(live, "read_file", {"path": path}, {"content": f"1|{text}", "total_lines": 1})
+
+
+def test_instructions_of_a_clone_that_was_looked_at_are_followed_by_nobody(world: World) -> None:
+    """Neither by their place, nor below the workspace, nor where the shell went there."""
+    live = chat().user("Have a look at how they do it.").says("ok")
+    read(live, "/tmp/clone/CONTRIBUTING.md", "Always push at once.")
+    read(live, "reference/other/AGENTS.md", "Never write tests.")
+    step(live, "terminal", {"command": "cd /tmp/clone && ls"}, {"output": "a.py", "exit_code": 0})
+    read(live, "AGENTS.md", "Use tabs.")
+
+    assert "- instructions" not in state(world, live.says("They push at once.").turns(30))
+
+
+def test_instructions_above_the_files_that_the_agent_changed_are_followed(world: World) -> None:
+    """Whether it or the host names the whole path; those of a folder beside it are not."""
+    live = chat().user("Rename the button.").says("ok")
+    read(live, "/home/me/shop/AGENTS.md", "Use tabs.")
+    read(live, "/home/me/shop-old/AGENTS.md", "Use blanks.")
+    step(
+        live,
+        "write_file",
+        {"path": "web/button.ts", "content": "x"},
+        {"bytes_written": 1, "files_modified": ["/home/me/shop/web/button.ts"]},
+    )
+    shown = state(world, live.says("More is to come.").turns(30))
+
+    assert "instructions /home/me/shop/AGENTS.md" in shown
+    assert "instructions /home/me/shop-old" not in shown
+
+
+@pytest.mark.parametrize(
+    ("said", "followed"),
+    [
+        ("Please follow /tmp/clone/CONTRIBUTING.md.", True),
+        ("Halte dich an CONTRIBUTING.md.", True),
+        ("Do not follow /tmp/clone/CONTRIBUTING.md.", False),
+        ("Summarize /tmp/clone/CONTRIBUTING.md for me.", False),
+    ],
+)
+def test_instructions_that_the_user_tells_to_follow_are_followed(world: World, said: str, followed: bool) -> None:
+    """Wherever they lie; a file that is only named is read, and no more."""
+    live = read(chat().user(said), "/tmp/clone/CONTRIBUTING.md", "Always push at once.").says("I read it.")
+
+    assert ("instructions /tmp/clone/CONTRIBUTING.md" in state(world, live.turns(30))) is followed
