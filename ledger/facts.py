@@ -15,9 +15,10 @@ from typing import Final
 
 from ..records import StatedFact
 from ..text import markers, salience
+from ..text.others import own_words
 from ..text.salience import MONTHS, lazy
 from ..text.secret_kinds import REDACTED
-from ..text.statements import QUOTED, own_words
+from ..text.statements import QUOTED
 from . import languages
 from .rules import is_rule, may_be_rule
 

@@ -15,7 +15,7 @@ from posixpath import basename, dirname, join, normpath
 from typing import Final, NamedTuple
 
 from ..records import Row
-from ..text import markers, salience, statements
+from ..text import markers, others, salience
 from .work_log import Step, changed
 
 _FILES: Final = frozenset(
@@ -112,6 +112,6 @@ def _is_told(path: str, at: int, users: Iterable[Row]) -> bool:
         path == word or (word and f"/{path}".endswith(f"/{word}") and ("/" in word or row is before[-1]))
         for row in before
         for sentence in salience.sentences(markers.typed(row.text)[:_READ_CHARS])
-        if statements.adopts(sentence)
+        if others.adopts(sentence)
         for word in (each.strip(_AROUND).rstrip(".").removeprefix("./") for each in sentence.split())
     )

@@ -19,7 +19,8 @@ from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
 from ..text import markers, salience, statements
-from ..text.statements import NOBODY, is_rule, label, lifts, own_words, replaces
+from ..text.others import label, own_words
+from ..text.statements import NOBODY, is_rule, lifts, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000

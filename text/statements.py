@@ -9,9 +9,9 @@ said and forbidden, the earlier thing named behind "instead of", or a word of ch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..records import Row
@@ -183,7 +183,6 @@ _ON_WHAT: Final = re.compile(
 _TAKING_BACK_CHARS: Final = 80
 #: Speakers by message where only one speaks.
 NOBODY: Final[Mapping[int, str]] = {}
-_LEAST_TALK: Final = 2  # lines
 _LEAST_HAN: Final = 4  # signs that say something
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
 QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
@@ -221,36 +220,6 @@ _NO_RULE: Final = lazy(
     r"(?<!я )\b(?:сказала?|написала?)\b[^.:]{0,20}:|他说|她说|据说|写道|^(?:这|那)[^，。]{0,12}总是",
     re.IGNORECASE,
 )
-#: Code, quotations, documents in tags, forwarded mails.
-_OTHERS: Final = lazy(
-    r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*$|"
-    r"<(?P<tag>file|doc(?:ument)?|attachment|e?mail|message|page|article|content|context|log|output|result|tool_result|data|"
-    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>.*?(?:</(?P=tag)>|\Z)|"
-    r"^[ \t]*(?:(?:-+ ?|begin )?(?:forwarded|original) message\b|"
-    r"(?:From|Von|De|Da|От|发件人|差出人): ?[^\n]*(?:@|\n[ \t]*[^\s:]{2,12}: )|"
-    r"(?:on|am|le|el) [^\n]{4,80} (?:wrote|schrieb|a écrit|escribió)[^\n]{0,60}:[ \t]*$).*\Z",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
-)
-_NAME: Final = r"[^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}"
-_CLOCK: Final = (
-    r"(?:\d{4}-\d\d-\d\d[T, ]{0,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4},? ?)?"
-    r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?"
-)
-#: Lines of a chat's log: a time and a name, a name in brackets or behind an @, a name and a time with all lines below.
-_LOGGED: Final = lazy(
-    rf"^[ \t]*(?:[-*•] )?(?:[\[(]?{_CLOCK}[\])]?[ \t]*(?:[-–—|,] ?)?(?:<@?{_NAME}>|\**@?{_NAME}\**[ \t]*[:：>])|"
-    rf"<@?[\w.-]{{1,30}}>(?=[ \t]+\S)(?![^\n]*</)|@[\w.-]{{1,30}}:|{_NAME} ?[(\[|,–-]? ?{_CLOCK}[)\]]? ?[:：])[^\n]*$|"
-    rf"^[ \t]*\**@?{_NAME}\**[ \t]*(?:[(\[|,–-][ \t]*)?{_CLOCK}[)\]]?:?[ \t]*\n(?:[ \t]*\S[^\n]*(?:\n|\Z))+",
-    re.MULTILINE,
-)
-_LABEL: Final = re.compile(rf"[ \t]*(?:[-*•] )?\**(?P<name>{_NAME})\**[ \t]*[:：]\**[ \t]*(?=\S)")
-_SIDES: Final = frozenset(
-    "user human assistant ai bot me you i ich du yo tú moi toi я ты customer client agent support 我 你".split()
-)
-_NO_NAMES: Final = frozenset(
-    "note notes important rule rules remember reminder update correction fyi ps edit warning style convention policy please also "
-    "wichtig hinweis regel importante nota regla règle важно 注意 规则 重要 要求 备注 提醒".split()
-)
 #: What somebody did, had or knew, however often, in words of the past: "we never deploy on Friday" is a rule, "deployed" is none.
 _TOLD: Final = lazy(
     r"\b(?:we|they|you|nobody|no one|everyone|everybody|people|users?|this|that|it|(?:the|our|my) [\w-]+)"
@@ -265,24 +234,6 @@ _TOLD: Final = lazy(
     r"^n['’](?:ai?|as|avons|avez|ont|avai\w+|avions|était|étaient|y a)\b|^ne (?:sont|étions|fut|furent)\b|"
     r"(?:我们|大家|他们)[^，。]{0,4}(?:总是|始终)(?:没|忘|遇到|出现|出错|失败)|从来没|从未|"
     r"(?:항상|반드시)[^.]*[했었았였](?:다|어요|습니다)\W*$",
-    re.IGNORECASE,
-)
-#: A user who makes somebody else's words a rule.
-_ADOPTED: Final = lazy(
-    r"\b(?:follow(?! up\b)|obey|stick to|stick with|adhere to|comply with|abide by|observe|respect|heed|keep to|go by|"
-    r"according to|(?:do|work|act) (?:as|what) [^.]{1,60} (?:says?|tells?|asks?)|as [^.]{1,60} (?:says|demands|requires)|"
-    r"(?:these|this|those|here|the following|that) (?:are|is) (?:our|my|the|your) (?:\w+ )?(?:rules?|guidelines?|conventions?|"
-    r"instructions?|policy|policies)|(?:rules?|guidelines?|instructions?|conventions?) (?:to follow|for you|that (?:apply|hold))|"
-    r"befolgen?|halte? dich (?:bitte )?an|beachten?|richte dich nach|sigue|sigan|respeta|cumple|cíñete a|suis|suivez|respectez?|"
-    r"siga|segue|respeite|cumpra|segui|rispetta|attieniti|следуй(?:те)?|соблюдай(?:те)?|придерживайся)\b|"
-    r"遵守|遵循|遵照|按照|照(?:着|此|这)|従って|守って|준수|따라\s?(?:줘|주세요|라)|지켜",
-    re.IGNORECASE,
-)
-_NOT_ADOPTED: Final = lazy(
-    r"\b(?:not|never|no longer|n['’]t|nicht|nie|no|ne|nunca|não|non|не)\W+(?:\w+\W+){0,2}?"
-    r"(?:follow|obey|stick|adhere|comply|abide|observe|respect|heed|keep|go by|"
-    r"befolg|halte|beacht|sigu?|segu|respe|cumpl|sui|rispett|следу|соблюд)|"
-    r"(?:不要|别|无需|不用)\w{0,2}(?:遵守|遵循|按照)",
     re.IGNORECASE,
 )
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
@@ -325,27 +276,6 @@ def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list
     return out
 
 
-def own_words(text: str) -> str:
-    """The text without what others wrote: code, quotations, documents, mails, and lines of a chat's log."""
-    return "\n".join(_without_talk(_LOGGED.sub("\n", _OTHERS.sub("\n", text)).split("\n")))
-
-
-def label(sentence: str) -> str:
-    """The name in front of a sentence, as of somebody who said it; "" where there is none."""
-    found = _LABEL.match(sentence)
-    name = found["name"].casefold() if found else ""
-    return "" if name in _NO_NAMES else name
-
-
-def _without_talk(lines: list[str]) -> Iterator[str]:
-    """Lines but for those of a talk: neighbours with names in front, of which one comes again or is a side of a dialogue."""
-    for named, some in groupby(lines, key=lambda line: bool(label(line))):
-        said = list(some)
-        names = [label(line) for line in said] if named else []
-        if len(names) < _LEAST_TALK or (len(set(names)) == len(names) and _SIDES.isdisjoint(names)):
-            yield from said
-
-
 def is_rule(sentence: str) -> bool:
     """Does a sentence hold beyond the request it stands in? Questions and other people's words rule nothing."""
     said = QUOTED.sub(" ", sentence)
@@ -366,15 +296,6 @@ def without_commands(line: str) -> str:
             return line[:at].rstrip()
         at += len(part)
     return line
-
-
-def adopts(sentence: str) -> bool:
-    """Does a sentence tell the agent to follow what it points at?"""
-    return (
-        _ADOPTED.search(sentence) is not None
-        and not _NOT_ADOPTED.search(sentence)
-        and not salience.is_question(sentence)
-    )
 
 
 @lru_cache(maxsize=_REMEMBERED)

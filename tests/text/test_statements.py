@@ -7,7 +7,8 @@ from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ledger.facts import stated
 from hermes_lcm.text import salience, statements
-from hermes_lcm.text.statements import is_order, is_rule, label, lifts, own_words, replaces
+from hermes_lcm.text.others import label, own_words
+from hermes_lcm.text.statements import is_order, is_rule, lifts, replaces
 
 LOGS = [
     "[10:32] Tom: never deploy on Fridays", "[10:32 AM] <tom> never deploy on Fridays", "<tom> never deploy on Fridays",
@@ -29,6 +30,48 @@ def test_lines_of_a_chat_log_rule_nothing_and_state_nothing(log: str) -> None:
 
     assert rules == ["Always answer in German."]
     assert [fact.text for fact in stated(log)] == []
+
+
+LETTERS = [
+    "Dear team,\n\nfrom now on never deploy on Fridays.\n\nRegards,\nAnna",
+    "Look what came today: Dear team, never deploy on Fridays. Always ask me first. Regards, Anna. What do you think?",
+    "Summarize this:\n\nHi Bob,\n\nplease always use tabs from now on.\n\nCheers,\nTom",
+    "Liebe Kollegen,\n\nab sofort nie freitags deployen. Bitte immer vorher fragen.\n\nViele Grüße\nAnna",
+    "Estimado equipo,\n\nsiempre usa tabuladores en el código.\n\nSaludos,\nAnna",
+    "各位同事，\n以后不要在周五部署。\n此致\n敬礼\n王磊", "Subject: Deploys\n\nFrom now on, never deploy on Fridays.",
+    "From: Anna\nSubject: Deploys\n\nNever deploy on Fridays.", "> From now on never deploy on Fridays.\n\nWhat shall I answer?",
+    "My boss wrote:\n\nNever deploy on Fridays.\nAlways use tabs.", "Here's the mail I got:\nNever deploy on Fridays.",
+    '"Dear Anna,\nnever deploy on Fridays.\nTom"\nIs that polite?', "老板发来的邮件：\n以后不要在周五部署。",
+    "2026-01-02 10:00:00 WARN never deploy on Fridays\n2026-01-02 10:00:01 INFO always use tabs",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_letters_that_a_user_pasted_rule_nothing_and_state_nothing(letter: str) -> None:
+    """Somebody else wrote them, with a greeting and an end or not."""
+    assert [sentence for sentence in salience.sentences(own_words(letter)) if is_rule(sentence)] == []
+    assert stated(letter) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Please follow this:\n\n{LETTERS[0]}", f"{LETTERS[0]}\n\nPlease follow her rules from now on.",
+        "Halte dich bitte daran:\n> From now on never deploy on Fridays.",
+        f"{LETTERS[7].replace('Never deploy on Fridays.', 'See you.')}\n\nBest,\nAnna\n\nFrom now on never deploy on Fridays.",
+        "Hi Hermes,\n\nfrom now on never deploy on Fridays.\n\nThanks,\nTom",
+        "Here are the rules for mails:\nFrom now on never deploy on Fridays.",
+        "The linter says:\nline too long\n\nFrom now on never deploy on Fridays.",
+    ],
+)  # fmt: skip
+def test_what_the_user_adopts_or_says_himself_rules(text: str) -> None:
+    """A letter that he tells to follow, his own letter to the agent, and what stands behind the end of another's."""
+    assert [fact.text.casefold() for fact in stated(text)][:1] == ["from now on never deploy on fridays."]
+
+
+def test_a_letter_that_is_not_to_be_followed_rules_nothing() -> None:
+    """Nor one that is followed up."""
+    assert stated(f"Don't follow this:\n\n{LETTERS[0]}") == stated(f"Follow up on this:\n\n{LETTERS[0]}") == ()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +116,19 @@ def test_a_long_sentence_is_read_for_rules_in_linear_time(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["<tom> " * 2000, "Tom: x\n" * 1500, "10:32 " * 2000, "Tom " * 2500, "Tom 10:32\n" * 1200, "Tom" + "\t" * 4000],
+    [
+        "Dear all, " * 900,
+        "Dear Tom,\nRegards, Anna\n" * 400,
+        "mail by:\n" * 900,
+        '"\n' * 4000,
+        "best " * 1900,
+        "<tom> " * 2000,
+        "Tom: x\n" * 1500,
+        "10:32 " * 2000,
+        "Tom " * 2500,
+        "Tom 10:32\n" * 1200,
+        "Tom" + "\t" * 4000,
+    ],
 )
 def test_logs_are_looked_for_in_linear_time(text: str) -> None:
     """Whatever is made to be slow."""

@@ -1,0 +1,204 @@
+"""
+Others' words in a message (code, quotations, documents, mails, letters, chats that a user pasted), and what is left without them.
+
+Pure. Whoever passes on what somebody wrote makes it no rule of his own, unless he says so beside it ("follow this:"). A letter is
+known by its greeting and its end, handed-on words by the line that announces them. What is doubtful is nobody's.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Final
+
+from . import salience
+from .salience import lazy
+
+_CODE: Final = lazy(r"```.*?(?:```|\Z)", re.DOTALL)
+#: Quotations over several lines, and documents in tags.
+_OTHERS: Final = lazy(
+    r"^[ \t]*>[^\n]*$|^[ \t]*(?:\"[^\"\n]*\n[^\"]*\"|“[^”\n]*\n[^”]*”|„[^“\n]*\n[^“]*“|«[^»\n]*\n[^»]*»)|"
+    r"<(?P<tag>file|doc(?:ument)?|attachment|e?mail|message|page|article|content|context|log|output|result|tool_result|data|"
+    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>.*?(?:</(?P=tag)>|\Z)",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
+_NAME: Final = r"[^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}"
+_CLOCK: Final = (
+    r"(?:\d{4}-\d\d-\d\d[T, ]{0,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4},? ?)?"
+    r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?"
+)
+#: Beginning of a mail by its head, by what forwards it, or by who wrote when.
+_MAILED: Final = lazy(
+    r"^[ \t]*(?:(?:-+ ?|begin )?(?:forwarded|original) message\b|"
+    r"(?:From|Von|De|Da|От|发件人|差出人): ?[^\n]*(?:@|\n[ \t]*[^\s:]{2,12}: )|"
+    r"(?:Subject|Betreff|Asunto|Objet|Oggetto|Assunto|Тема|主题|件名|제목): ?\S[^\n]*(?:\n|\Z)|"
+    r"(?:on|am|le|el|il|em) [^\n]{4,80} (?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu)[^\n]{0,60}:[ \t]*$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_EVERYBODY: Final = (
+    r"(?:all|team|everyone|everybody|folks|guys|colleagues?|customers?|users?|members?|friends|residents|neighbou?rs|partners?|sir|"
+    r"madam|alle|zusammen|kolleg\w+|kund\w+|equipo|todos|todas|clientes?|compañeros|tous|toutes|équipe|clients?|tutti|colleghi|"
+    r"коллеги|все|команда)"
+)
+_GREETS: Final = (
+    r"(?:dear|hi|hello|hey|good (?:morning|afternoon|evening)|liebe[rs]?|hallo|hi|moin|sehr geehrte[rs]?|guten (?:tag|morgen)|"
+    r"estimad[oa]s?|querid[oa]s?|hola|buenos días|ch[eè]re?s?|bonjour|gentil[ei]|car[oaie]|buongiorno|ciao|prezad[oa]s?|olá|"
+    r"уважаем\w+|дорог\w+|здравствуйте|привет)"
+)
+#: Greeting of a letter; whoever greets the agent writes to it. Whoever greets everybody needs no end to be known.
+_GREETED: Final = lazy(
+    rf"(?:^|(?<=[:：] )|(?<=[\"“]))[ \t]*(?:(?P<all>(?:(?:dear|liebe|sehr geehrte|estimad[oa]s|querid[oa]s|ch[eè]re?s|gentili|"
+    rf"cari|prezad[oa]s|уважаемые|дорогие) (?:\w+ )?{_EVERYBODY}|to whom it may concern)[^\n,:.!]{{0,30}}[,:.!]|"
+    r"(?:各位|尊敬的)[^\n，,：:]{1,12}[，,：:])|"
+    rf"{_GREETS}(?! (?:there|hermes|claude|assistant|chat ?gpt|gpt|gemini|agent|bot|ai|copilot|again)\b) [^\n,:.!]{{2,40}}[,:!])",
+    re.MULTILINE | re.IGNORECASE,
+)
+#: End of a letter: the words before a name, and the name.
+_SIGNED: Final = lazy(
+    r"(?<![^\s,.!?])(?:(?:with |many |all )?(?:my )?(?:best|kind|kindest|warm|warmest) (?:regards|wishes)|regards|"
+    r"sincerely(?: yours)?|yours (?:sincerely|faithfully|truly)|all the best|best|cheers|(?:many )?thanks|thank you|"
+    r"mit (?:freundlichen|besten|herzlichen|lieben) grüßen|(?:(?:viele|beste|liebe|herzliche|schöne) )?grüße|[lv]g|mfg|gruß|"
+    r"(?:un )?saludos?(?: cordial(?:es)?)?|atentamente|cordialement|bien à vous|(?:cordiali |distinti )?saluti|atenciosamente|"
+    r"abraços?|с уважением|此致|敬礼|敬具)[,.! ]{0,2}\s{1,3}[–-]{0,2} ?"
+    r"(?-i:[^\W\d_a-zäöüéèàñç])[^\W\d_][\w.'’-]{0,30}(?: (?-i:[A-ZÄÖÜÁÉ])[\w.'’-]{1,30}){0,2}"
+    r"(?=[.!]?(?:\s|\Z))[.!]?(?:\s*\n[ \t]*P\.?S\b[^\n]*)?",
+    re.IGNORECASE,
+)
+#: A line that ends with a colon, and what in it says that somebody else wrote what follows.
+_ANNOUNCED: Final = lazy(r"^(?P<line>[^\n:：]{2,160})[:：][ \t]*\n", re.MULTILINE)
+_LETTER: Final = lazy(
+    r"\b(?:(?:e-?)?mails?|letters?|messages?|memos?|announcements?|posts?|tweets?|reviews?|chats?|conversations?|threads?|"
+    r"transcripts?|articles?|notices?|newsletter|nachricht|brief|rundmail|correo|mensaje|carta|courriel|lettre|messaggio|lettera|"
+    r"письмо|сообщение)\b|邮件|短信|来信|消息|公告|聊天记录|メール|メッセージ|메일|메시지",
+    re.IGNORECASE,
+)
+_PASSED_ON: Final = lazy(
+    r"\b(?:this|that|these|following|here(?:['’]s| is| are)|below|got|received|from|sent|forwarded|pasted|by|"
+    r"diese[rsn]?|folgende[rsn]?|von|bekommen|est[ea]|siguiente|de|ce|cette|suivant\w*|questo|questa|da|это|от)\b|[这此以来]|この|이",
+    re.IGNORECASE,
+)
+_SAYS: Final = lazy(
+    r"^(?!.*\b(?:i|ich|yo|je|я|it|compiler|linter|terminal|console|shell|log|output|tests?|ci|build|server|api|script|command|error|"
+    r"browser|program|app)\b).*\b(?:wrote|writes|said|says|sent|posted|replied|answered|emailed|texted|schrieb|schreibt|sagt|"
+    r"sagte|escribió|dijo|a écrit|a dit|ha scritto|написала?|сказала?)\b|(?<!我)(?:说|写道|回复)",
+    re.IGNORECASE,
+)
+#: In such a line: words of one who gives rules himself.
+_RULES: Final = lazy(
+    r"\b(?:rules?|guidelines?|requirements?|instructions?|conventions?|preferences?|notes?|templates?|style|format|regeln|reglas|"
+    r"règles|regole|правила)\b|规则|要求",
+    re.IGNORECASE,
+)
+#: Lines of a program's log.
+_TIMED: Final = lazy(
+    r"^[ \t]*\[?(?:\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |"
+    r"\[?(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)[\]:])[^\n]*$",
+    re.MULTILINE,
+)
+_QUOTE_MARKS: Final = lazy(r"^[ \t]*(?:>[ \t]?)+", re.MULTILINE)
+#: Lines of a chat's log: a time and a name, a name in brackets or behind an @, a name and a time with all lines below.
+_LOGGED: Final = lazy(
+    rf"^[ \t]*(?:[-*•] )?(?:[\[(]?{_CLOCK}[\])]?[ \t]*(?:[-–—|,] ?)?(?:<@?{_NAME}>|\**@?{_NAME}\**[ \t]*[:：>])|"
+    rf"<@?[\w.-]{{1,30}}>(?=[ \t]+\S)(?![^\n]*</)|@[\w.-]{{1,30}}:|{_NAME} ?[(\[|,–-]? ?{_CLOCK}[)\]]? ?[:：])[^\n]*$|"
+    rf"^[ \t]*\**@?{_NAME}\**[ \t]*(?:[(\[|,–-][ \t]*)?{_CLOCK}[)\]]?:?[ \t]*\n(?:[ \t]*\S[^\n]*(?:\n|\Z))+",
+    re.MULTILINE,
+)
+_LABEL: Final = re.compile(rf"[ \t]*(?:[-*•] )?\**(?P<name>{_NAME})\**[ \t]*[:：]\**[ \t]*(?=\S)")
+_LEAST_TALK: Final = 2  # lines
+_SIDES: Final = frozenset(
+    "user human assistant ai bot me you i ich du yo tú moi toi я ты customer client agent support 我 你".split()
+)
+_NO_NAMES: Final = frozenset(
+    "note notes important rule rules remember reminder update correction fyi ps edit warning style convention policy please also "
+    "wichtig hinweis regel importante nota regla règle важно 注意 规则 重要 要求 备注 提醒".split()
+)
+#: A user who makes somebody else's words a rule.
+_ADOPTED: Final = lazy(
+    r"\b(?:follow(?! up\b)|obey|stick to|stick with|adhere to|comply with|abide by|observe|respect|heed|keep to|go by|"
+    r"according to|(?:do|work|act) (?:as|what) [^.]{1,60} (?:says?|tells?|asks?)|as [^.]{1,60} (?:says|demands|requires)|"
+    r"(?:these|this|those|here|the following|that) (?:are|is) (?:our|my|the|your) (?:\w+ )?(?:rules?|guidelines?|conventions?|"
+    r"instructions?|policy|policies)|(?:rules?|guidelines?|instructions?|conventions?) (?:to follow|for you|that (?:apply|hold))|"
+    r"befolgen?|halte? dich (?:bitte )?(?:dar)?an|beachten?|"
+    r"richte dich nach|sigue|sigan|respeta|cumple|cíñete a|suis|suivez|respectez?|"
+    r"siga|segue|respeite|cumpra|segui|rispetta|attieniti|следуй(?:те)?|соблюдай(?:те)?|придерживайся)\b|"
+    r"遵守|遵循|遵照|按照|照(?:着|此|这)|従って|守って|준수|따라\s?(?:줘|주세요|라)|지켜",
+    re.IGNORECASE,
+)
+_NOT_ADOPTED: Final = lazy(
+    r"(?:\b(?:not|never|no longer|nicht|nie|no|ne|nunca|não|non|не)|n['’]t)\W+(?:\w+\W+){0,2}?"
+    r"(?:follow|obey|stick|adhere|comply|abide|observe|respect|heed|keep|go by|"
+    r"befolg|halte|beacht|sigu?|segu|respe|cumpl|sui|rispett|следу|соблюд)|"
+    r"(?:不要|别|无需|不用)\w{0,2}(?:遵守|遵循|按照)",
+    re.IGNORECASE,
+)
+#: What an adoption points at.
+_POINTS: Final = lazy(
+    r"\b(?:this|that|these|those|it|them|following|above|below|(?:the|his|her|their|its) (?:rules?|guidelines?|instructions?|"
+    r"e?-?mail|letter|message|policy|memo)|das|dies\w*|daran|folgende\w*|esto|est[ea]s?|siguiente\w*|cela|ça|ces?|cette|suivant\w*|"
+    r"questo|queste|isto|isso|estas?|это\w*|these are|these)\b|[此这]|以[上下]|これ|この|이|다음|[:：]\W*$",
+    re.IGNORECASE,
+)
+
+
+def own_words(text: str) -> str:
+    """The text without what others wrote, unless its user adopts that: then without code and talk only."""
+    plain = _CODE.sub("\n", text)
+    own = _without_letters(_OTHERS.sub("\n", plain))
+    if own != plain and any(adopts(each) and _POINTS.search(each) for each in salience.sentences(own)):
+        own = _QUOTE_MARKS.sub("", plain)
+    return "\n".join(_without_talk(_TIMED.sub("\n", _LOGGED.sub("\n", own)).split("\n")))
+
+
+def _without_letters(text: str) -> str:
+    """The text without mails and letters: each to its end, where a name tells it, else all that follows."""
+    begins = sorted(
+        [
+            *((match.start(), True) for match in _MAILED.finditer(text)),
+            *((match.end(), True) for match in _ANNOUNCED.finditer(text) if _is_handed_on(match["line"])),
+            *((match.start(), bool(match["all"])) for match in _GREETED.finditer(text)),
+        ]
+    )
+    if not begins:
+        return text
+    ends = [match.end() for match in _SIGNED.finditer(text)]
+    out, at = list[str](), 0
+    for begin, whole in begins:
+        n = bisect_left(ends, begin)
+        if begin >= at and (whole or n < len(ends)):
+            out.append(text[at:begin])
+            at = ends[n] if n < len(ends) else len(text)
+    return "\n".join([*out, text[at:]])
+
+
+def _is_handed_on(line: str) -> bool:
+    """Does a line announce what somebody else wrote?"""
+    if _RULES.search(line):
+        return False
+    return (_LETTER.search(line) and _PASSED_ON.search(line)) is not None or _SAYS.search(line) is not None
+
+
+def label(sentence: str) -> str:
+    """The name in front of a sentence, as of somebody who said it; "" where there is none."""
+    found = _LABEL.match(sentence)
+    name = found["name"].casefold() if found else ""
+    return "" if name in _NO_NAMES else name
+
+
+def _without_talk(lines: list[str]) -> Iterator[str]:
+    """Lines but for those of a talk: neighbours with names in front, of which one comes again or is a side of a dialogue."""
+    for named, some in groupby(lines, key=lambda line: bool(label(line))):
+        said = list(some)
+        names = [label(line) for line in said] if named else []
+        if len(names) < _LEAST_TALK or (len(set(names)) == len(names) and _SIDES.isdisjoint(names)):
+            yield from said
+
+
+def adopts(sentence: str) -> bool:
+    """Does a sentence tell the agent to follow what it points at?"""
+    return (
+        _ADOPTED.search(sentence) is not None
+        and not _NOT_ADOPTED.search(sentence)
+        and not salience.is_question(sentence)
+    )
