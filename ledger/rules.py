@@ -12,7 +12,7 @@ from typing import Final
 
 from ..text import salience
 from ..text.salience import lazy
-from ..text.statements import QUOTED, is_order, lifts
+from ..text.statements import QUOTED, for_once, is_order, lifts
 
 _RULE_CHARS: Final = 300
 _MORE_VERBS: Final = (
@@ -71,7 +71,12 @@ _RULES: Final = (
         "(?:must|should|needs? to|ha(?:s|ve) to) ",
         re.IGNORECASE,
     ),
-    lazy(rf"{_LEAD}(?:we )?use [^.?,]{{1,60}}, never [\w`]", re.IGNORECASE),
+    lazy(
+        rf"{_LEAD}(?:we )?use (?:[^.?,]{{1,60}}, never [\w`]|"
+        rf"(?!the |this |that |my |your |it )[\w./+-]+(?: [\w./+-]+)? instead of "
+        rf"(?!the |this |that )[\w./+-]+\W*$)",
+        re.IGNORECASE,
+    ),
     lazy(
         rf"{_LEAD}(?:before|after) (?:each|every|any) (?:commit|push|change|edit|merge|release|deploy\w*|step|task|"
         r"answer|reply)\b,? ",
@@ -147,6 +152,7 @@ def may_be_rule(sentence: str) -> bool:
         and sentence[-1] not in ":："
         and (not salience.is_question(sentence) or _WHEN_DOING.match(sentence) is not None)
         and salience.is_prose(sentence)
+        and not for_once(sentence)
     )
 
 

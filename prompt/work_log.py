@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from ..records import Row, ToolCall
 from ..text import markers, salience, statements
 from ..text.others import label, own_words
-from ..text.statements import NOBODY, is_rule, lifts, replaces
+from ..text.statements import NOBODY, amends, is_rule, lifts, may_amend, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -519,8 +519,8 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
                 if (speakers.get(rule.row.store_id), label(rule.text)) == who and replaces(sentence, rule.text)
             ]
             before = [out.pop(each) for each in gone]
-            if not before and not is_rule(sentence):  # it lifts a rule that nobody knows
-                continue
+            if not before and not is_rule(sentence) and not any(amends(sentence, rule.text) for rule in out.values()):
+                continue  # it lifts a rule that nobody knows, or orders something for once
             out[key] = Rule(row, sentence, _chained(before))
     return list(out.values())
 
@@ -541,7 +541,9 @@ def ruling(row: Row) -> int:
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
     said = salience.sentences(own_words(text))
-    return tuple(islice((each for each in said if is_rule(each) or lifts(each)), _RULES_OF_A_MESSAGE))
+    return tuple(
+        islice((each for each in said if is_rule(each) or lifts(each) or may_amend(each)), _RULES_OF_A_MESSAGE)
+    )
 
 
 def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:

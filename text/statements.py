@@ -45,6 +45,8 @@ _MANNERS: Final = lazy(
     r"keep (?:all |your |every |the )?(?:\w+ ){1,3}(?:under|below|short|simple|minimal|brief|within|at most)\b|"
     r"(?:(?:ask|warn|check with|consult) me (?:first )?(?:before|whenever|if you|when you)|"
     r"tell me (?:first )?(?:before|whenever))\b|"
+    r"write (?:all |your )?(?:commit messages?|comments|docstrings|code|docs|documentation|replies|answers|messages) "
+    r"in (?!the|a|one)[a-z]+\b|"
     r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
     r"only (?:touch|change|edit|modify|commit|push)\b|(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
     r"^no more (?:emoji|comment|apolog|question|test|mock|list|bullet|todo|placeholder|explanation|summar|change|commit|"
@@ -64,6 +66,20 @@ _EN_ESPANOL: Final = (
     r"instales|subas|agregues|incluyas|olvides|respondas|ejecutes|edites|copies|muevas|ignores|omitas|envíes|mandes|publiques|"
     r"repitas|preguntes|expliques|traduzcas|menciones|supongas|asumas|inventes|resumas|digas|des|abras|cierres)\b|"
     r"[^.]{0,60}\b(?:el|la|los|las|un|una|del?|con|por|que|al|mi|tu|su|nada|es[oae]|est[oae]|para|sin|en)\b(?! the))"
+)
+_EM_PORTUGUES: Final = (
+    r"(?:use|utilize|responda|escreva|execute|rode|teste|verifique|pergunte|faça|crie|adicione|inclua|mantenha|confirme|siga|coloque|"
+    r"fale|apague|altere|mude|delete|remova|toque|mexa|envie|publique|instale|suba|copie|mova|edite|invente|resuma|traduza|feche|"
+    r"commite|exclua|modifique|comente|mencione|peça)"
+)
+_IN_ITALIANO: Final = (
+    r"(?:usa|utilizza|controlla|verifica|testa|scrivi|rispondi|esegui|chiedi|fai|aggiungi|mantieni|includi|crea|lancia|conferma|"
+    r"metti|segui|documenta|traduci|salva)"
+)
+#: Japanese ends of an order.
+_ORDERED_JA: Final = (
+    r"(?:て(?:ください|下さい|くれ|ね|ほしい)?|で(?:ください|下さい|ね)?|こと|しろ|せよ|な|禁止|ように(?:して(?:ください)?)?|"
+    r"お願い(?:し?ます|いたします)?)[。！!]?$"
 )
 #: Rules in languages whose verbs tell an order.
 _ORDERS: Final = lazy(
@@ -92,8 +108,27 @@ _ORDERS: Final = lazy(
     # French
     r"\b(?:désormais|dorénavant|à partir de maintenant)\b|"
     r"^(?:s'il (?:te|vous) plaît,? )?(?:ne |n')[\w'-]+ (?:jamais|pas|plus)\b|^[a-zéèê]{3,}(?:s|ez) toujours\b|"
+    r"^(?!(?:elle|celle|même|presque|comme)\b)[a-zéèê]{3,}e toujours (?:d(?:es|u|e la) |d['’]|les? |la |l['’]|une? |en |avec |à |"
+    r"mon |ma |mes |ton |ta |tes )|^(?:il faut|on doit|tu dois|vous devez) (?:toujours|impérativement)\b|"
+    r"^toujours [a-zéè]+(?:er|ir|re) \w|^jamais (?:de |d['’])|^surtout,? ne \w+ (?:pas|jamais)\b|"
+    # Portuguese
+    r"\b(?:a partir de agora|daqui (?:em|para a) diante|d['’]ora in (?:poi|avanti)|da (?:adesso|ora) in (?:poi|avanti))\b|"
+    rf"^(?:por favor,? )?(?:nunca|jamais|não|sempre) {_EM_PORTUGUES}\b|^{_EM_PORTUGUES} sempre\b|^(?:você )?deve sempre \w|"
+    # Italian
+    r"^(?:per favore,? )?(?:non|mai) (?!essere|avere)[a-z]+(?:are|ere|ire|arlo|arla|erlo|erla) |"
+    rf"^(?:per favore,? )?(?:sempre {_IN_ITALIANO}|{_IN_ITALIANO} (?:sempre|solo|soltanto))\b|"
+    r"^(?:non )?(?:devi|dovete) (?:sempre|mai)\b|"
     # Russian
-    r"\b(?:отныне|впредь|с этого момента)\b|^(?:пожалуйста,? )?(?:всегда|никогда не|не) \w+(?:й|ь|йте|ьте)\b",
+    r"\b(?:отныне|впредь|с этого момента)\b|^(?:пожалуйста,? )?(?:всегда|никогда не|не|обязательно) \w+(?:й|ь|йте|ьте)\b|"
+    r"^\w+(?:й|ь|йте|ьте) (?:всегда|только)\b|\bни в коем случае не \w+(?:й|ь|йте|ьте)\b|"
+    # Chinese, Japanese, Korean
+    r"^(?:请|你)?(?:永远|绝对?|千万|任何时候都?)(?:不要|别|不能|不许|不得|不准|不可)|"
+    r"^(?:请|你)?(?:一定|每次)(?!是|会|没)[^，。]{0,8}要(?!是)|"
+    rf"(?:常に|必ず(?!しも)|絶対に?|決して|毎回|いつも|今後は?|これからは?|以後)[^。！？]{{0,60}}{_ORDERED_JA}|"
+    r"[\u3040-\u30ff\u4e00-\u9fff]ないで(?:ください|下さい|ね|くれ)?[。！!]?$|[うくすつぬむるぐぶ]こと[。！!]?$|"
+    r"(?:항상|언제나|반드시|절대로?|앞으로는?|매번|꼭)[^.!?]{1,60}"
+    r"(?:세요|십시오|(?<!지 )(?<!지)하라|해라|줘|주세요|말 것|할 것|하도록|해야 (?:해|합니다|돼))[.!]?$|"
+    r"[가-힣]지\s?(?:마(?:세요|라|십시오)?|말(?:아\s?(?:줘|주세요)|고|것)?)[.!]?$",
     re.IGNORECASE,
 )
 #: A rule that its speaker lifts, without another in its place.
@@ -126,6 +161,27 @@ _ONCE: Final = lazy(
     r"diesmal|dieses mal|heute|esta vez|por ahora|cette fois)\b|这次|今天|暂时",
     re.IGNORECASE,
 )
+#: Of this one thing, or this time, unless a firm word stands beside it.
+_FOR_ONCE: Final = lazy(
+    r"\b(?:this time|just this once|diesmal|dieses mal|esta vez|cette fois|desta vez|stavolta)\b|这次|今回|이번",
+    re.IGNORECASE,
+)
+_FIRM: Final = lazy(
+    r"\b(?:never|always|must(?:n['’]?t)?|prefer|from now on|going forward|no longer|not allowed|forbidden|only|all|any|"
+    r"every\w*|each|whenever|(?:don['’]?t|do not)(?! forget)|stop|should)\b",
+    re.IGNORECASE,
+)
+_THIS_ONE: Final = r"(?:the|it|this|that|them|me|us|him|her|these|those|my|your)\b"
+_OF_ONE: Final = lazy(
+    r"^(?=.*\binstead\b)(?:\W*(?:please|no|ok(?:ay)?|actually|so|then|and|but|let['’]?s|just|rather|instead)\b)*\W*"
+    rf"(?:[a-z]+ (?:{_THIS_ONE}|an? (?:[\w-]+ )*?here\b))|"
+    rf"^no, (?:please )?[a-z]+ (?:it|this|that|the)\b(?! \w+ should)|"
+    rf"\bi want (?:it|this|that|you to|the \w+(?<!s)(?: by| as|\W*$))|"
+    rf"\bmake sure (?:that )?(?:to \w+ )?{_THIS_ONE}|\b(?:remember|don['’]?t forget) (?:to \w+ )?{_THIS_ONE}",
+    re.IGNORECASE,
+)
+#: Scripts in which an order is told by its end.
+_ENDS_TELL: Final = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
 _SHORT_STEM: Final = 4
 #: The verb of an English rule; of one that says what to use, the thing that the rule is about is where that is used.
 _VERB: Final = lazy(
@@ -162,10 +218,15 @@ _SAID: Final = r"what i(?:['’]ve)? (?:just )?(?:said|wrote|asked)"
 _LAST: Final = r"(?:my|the|that) (?:last|previous|earlier) (?:message|request|instruction|order)s?"
 _AND_NO_MORE: Final = r"(?=\W*$|[,.;:!]| [–-] | (?:please|thanks?|now|then|and|i|we|it|let|just|instead|for now)\b)"
 _TAKEN_BACK: Final = re.compile(
-    r"^\W*(?:(?:actually|sorry|oh|no|nope|ok(?:ay)?|wait|hm+|stopp?|please|i was wrong|my (?:bad|mistake)|ach|nein|halt|bitte|"
-    r"perdón|non)\W+){0,4}"
+    r"^\W*(?:(?:actually|sorry|oh|no|nope|ok(?:ay)?|wait|hm+|stopp?|please|thanks?|thank you|hey|(?:can|could|would) you|just|"
+    r"i was wrong|my (?:bad|mistake)|ach|nein|halt|bitte|perdón|por favor|non|não)\W+){0,4}"
     r"(?:(?:never ?mind(?! (?:the|your|about the|if|how|what)\b)|nvm|i take (?:it|that) back|"
-    rf"(?:scratch|scrap|undo|forget(?: about)?|ignore|disregard) (?:(?:it|that){_AND_NO_MORE}|{_SAID}|{_LAST})|cancel {_LAST}|"
+    rf"(?:scratch|scrap|undo|forget(?: about)?|ignore|disregard) (?:(?:it|that){_AND_NO_MORE}|{_SAID}|{_LAST})|"
+    rf"drop (?:it|that){_AND_NO_MORE}|"
+    rf"cancel {_LAST}|(?P<deed>(?:cancel|storniere?|cancela|annule|annulla|cancele) "
+    rf"(?:that|das|eso|ça|quello|isso){_AND_NO_MORE})|"
+    r"(?:streiche?|verwirf) (?:es|das)(?=\W*$|[,.!] | bitte\b)|d[ée]jalo(?=\W*$|[,.])|esque[çc](?:e|a) (?:isso|o que eu disse)|"
+    r"deix[ae] (?:pra lá|isso)|lascia (?:perdere|stare)|dimentica(?:lo| quello che ho detto)|"
     r"vergiss(?: (?:es|das)(?! nicht\b)|,? was ich (?:gerade |eben |vorhin )?(?:gesagt|geschrieben) habe)|doch nicht|"
     r"ignoriere? (?:das|meine (?:letzte|vorige|vorherige) (?:nachricht|anweisung|bitte))|(?:ich )?nehme (?:das|es) zurück|"
     r"lass (?:es|das)(?: (?:bitte|lieber|sein|bleiben))*(?=\W*$|[,.!] )|"
@@ -173,7 +234,7 @@ _TAKEN_BACK: Final = re.compile(
     r"oublie (?:ça|cela|ce que j['’]ai dit)|ignore (?:ça|mon (?:dernier|précédent) message)|laisse tomber|"
     r"забудь(?:те)?|отмена)\b|"
     r"算了|当我没说|取消吧|(?:不用了[，,。！ ]*)?(?:请?(?:忽略|忘掉|忘了|撤回)(?:我|你)?(?:刚才|上一|之前)|刚才(?:说的)?都?不算)|"
-    r"やっぱり(?:いい|やめ|なし)|今のは?(?:なし|忘れて))",
+    r"やっぱり(?:いい|やめ|なし)|今のは?(?:なし|忘れて)|없던 (?:걸|일)로|방금 (?:한 )?말은? (?:취소|무시|잊어))",
     re.IGNORECASE,
 )
 #: Behind the taking back: words that only thank, or say what it is about.
@@ -250,6 +311,26 @@ _SAYS_NOTHING: Final = frozenset(
 )
 
 
+def for_once(sentence: str) -> bool:
+    """Does an order say that it holds this time only?"""
+    return _FOR_ONCE.search(sentence) is not None
+
+
+def may_amend(sentence: str) -> bool:
+    """Does a sentence order that something be otherwise, if only for once?"""
+    return (
+        _CHANGE.search(sentence) is not None
+        and salience.is_directive(sentence)
+        and not salience.is_question(sentence)
+        and not _NO_RULE.search(QUOTED.sub(" ", sentence))
+    )
+
+
+def amends(later: str, earlier: str) -> bool:
+    """Does an order of one thing say that it be otherwise, of which an earlier rule speaks?"""
+    return may_amend(later) and not _words(later).isdisjoint(_words(earlier))
+
+
 def takes_back(text: str) -> bool:
     """Does a message take back the one before it?"""
     return len(text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(text) is not None
@@ -258,6 +339,8 @@ def takes_back(text: str) -> bool:
 def wants_else(text: str) -> bool:
     """Does a message that takes back the one before it say something of its own as well?"""
     found = _TAKEN_BACK.search(text)
+    if found and found["deed"]:  # "cancel that": what was asked may be done, and is to be undone
+        return True
     rest = text[found.end() :] if found else text
     return not _ON_WHAT.match(rest) and (len(rest.split()) >= _LEAST_WORDS or len(_HAN.findall(rest)) >= _LEAST_HAN)
 
@@ -282,6 +365,10 @@ def is_rule(sentence: str) -> bool:
     if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
         return False
     if not (salience.is_standing(said) or _orders(said)):  # nearly all: what follows is dear
+        return False
+    if not _orders(said) and (_ENDS_TELL.search(said) or (_OF_ONE.search(said) and not _FIRM.search(said))):
+        return False
+    if for_once(said):
         return False
     if salience.is_question(sentence) or not salience.is_prose(sentence):
         return False

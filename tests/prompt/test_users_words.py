@@ -123,6 +123,33 @@ def test_questions_thanks_and_plain_facts_are_no_rules(world: World, text: str) 
     assert ruled(world, text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write the notes in Markdown instead.",
+        "Use a table here instead.",
+        "Let's do the second one instead.",
+        "No, put it in the footer.",
+        "I want it in blue.",
+        "I want the report by Monday.",
+        "Make sure the link works.",
+        "Don't forget the attachment.",
+        "Do not include the appendix this time.",
+        "这次不要发邮件。",
+    ],
+)
+def test_an_order_of_one_thing_is_no_rule(world: World, text: str) -> None:
+    """It ends with what it asks for; of that an earlier rule speaks, it is told beside it."""
+    assert ruled(world, text) == []
+
+
+def test_an_order_that_says_otherwise_than_a_rule_stands_beside_it(world: World) -> None:
+    """Nobody knows whether it is for once."""
+    old, new = "From now on keep the notes short and simple.", "Write the notes in Markdown instead."
+
+    assert ruled(world, old, "Make the button blue instead.", new) == [old, new]
+
+
 def test_a_rule_that_was_said_again_stands_once_where_it_was_said_last(world: World) -> None:
     """Its newest address."""
     assert ruled(world, "Never use tabs here.", "Always run the linter first.", "never use  tabs here.") == [
@@ -186,6 +213,13 @@ def test_a_rule_of_something_else_replaces_none(world: World, old: str, new: str
         "Please disregard my last message.",
         "Nein, lass es bitte.",
         "Vergiss, was ich eben gesagt habe.",
+        "Drop that, thanks.",
+        "Can you scratch that please?",
+        "Thanks, forget that.",
+        "Bitte streich das.",
+        "Lascia perdere, grazie.",
+        "Esquece isso.",
+        "방금 말은 취소.",
         "不用了，刚才说的不算。",
     ],
 )
@@ -194,6 +228,20 @@ def test_what_the_user_takes_back_rules_nothing(world: World, words: str) -> Non
     assert ruled(world, "Always run the linter first.", "Never use tabs here.", words) == [
         "Always run the linter first."
     ]
+
+
+@pytest.mark.parametrize(
+    "words", ["Cancel that please.", "please cancel that", "Cancel that, thanks!", "Cancela eso, por favor."]
+)
+def test_what_is_cancelled_is_gone_and_the_cancelling_stands(world: World, words: str) -> None:
+    """What was asked may have been done before, and is to be undone."""
+    said = prose(
+        world, chat().user("Find a hotel.").says("ok").user("Always book at 9.").says("Booked.").user(words).says("ok")
+    )
+    users = statements.standing([row for row in said if row.head.role == "user"])
+
+    assert [row.text for row in users] == ["Find a hotel.", words]
+    assert not statements.takes_back("Cancel that flight, please.")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,21 @@ LETTERS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "彼は必ず来ると思う。", "サーバーは常に落ちる。", "必ずしもそうではない。", "서버가 항상 죽어요.",
+        "나는 항상 커피를 마셔.", "我永远爱你。", "Le serveur plante toujours.", "Toujours pas.", "Jamais vu ça.",
+        "Sempre gostei de café.", "Não funciona.",
+        "Il server si blocca sempre.", "Non so cosa fare.", "Сервер всегда падает.", "Не знаю почему.",
+    ],
+)  # fmt: skip
+def test_what_is_always_so_is_no_rule_in_any_language(fact: str) -> None:
+    """No order is given."""
+    assert not is_rule(fact)
+    assert stated(fact) == ()
+
+
 @pytest.mark.parametrize("letter", LETTERS)
 def test_letters_that_a_user_pasted_rule_nothing_and_state_nothing(letter: str) -> None:
     """Somebody else wrote them, with a greeting and an end or not."""
@@ -220,8 +235,18 @@ def test_thanks_and_plain_facts_rule_nothing(fact: str) -> None:
         "每次提交前都要运行测试。",
         "注释一律用英文。",
         "别动 payments 目录。",
+        "永远不要直接推送到main。", "千万不要动配置文件。", "一定要先问我再部署。",
+        "常に日本語で答えてください。", "必ずテストを実行してからコミットしてください。", "絶対に本番データベースに触らないで。",
+        "今後は日本語で返信して。", "コメントは英語で書くこと。", "テストなしでコミットしないでください。",
+        "항상 한국어로 대답해 주세요.", "반드시 테스트를 먼저 실행하세요.", "절대 main에 직접 푸시하지 마세요.",
+        "앞으로는 한국어로 답해 줘.",
+        "Utilise toujours des tabulations.", "Il faut toujours lancer les tests.", "Jamais de commentaires dans le code.",
+        "Responda sempre em português.", "Nunca faça push direto na main.", "A partir de agora responda em português.",
+        "Rispondi sempre in italiano.", "Non fare mai push su main.", "D'ora in poi rispondi in italiano.",
+        "Отвечай всегда на русском.", "Обязательно запускай тесты перед коммитом.", "Ни в коем случае не трогай базу.",
+        "Use pnpm instead of npm.", "Write commit messages in English.",
     ],
-)
+)  # fmt: skip
 def test_a_rule_needs_neither_always_nor_never(rule: str) -> None:
     """In the present state and in the ledger."""
     assert is_rule(rule)
