@@ -164,7 +164,8 @@ _NO_CLAUSE: Final = "".join(
 _CHOSEN: Final = r"(?:[^.;!?]|\.(?=\w))"  # a sign of what was decided: "version 1.0" too
 _ENDS: Final = (
     r"(?=[;!?]|\.(?!\w)|$|,? (?:and|but|so|because) (?:i|we|can|could|it|how|what)\b|,? (?:please|thanks)\b| ->|"
-    ",? (?:can|could|what|how|which|do|is|are|should) (?:you|i|we|are|is|can|could|some)\\b)"
+    ",? (?:can|could|how|which|do|is|are|should) (?:you|i|we|are|is|can|could|some)\\b|, what\\b|"
+    " what (?:are|is|can|could|should|do|does|would)\\b| ?->)"
 )
 _DECISIONS: Final = (
     lazy(
@@ -184,6 +185,11 @@ _DECISIONS: Final = (
         rf"(?P<value>{_CHOSEN}{{2,100}}?)(?: then| please)?{_ENDS}",
         re.IGNORECASE,
     ),
+)
+#: What was decided, where only "this" says it.
+_POINTED_AT: Final = lazy(
+    r"(?:[\w-]+ ){0,2}?(?:this|that|it|them|these|those)(?=$| (?:at|in|on|for|to|as|and|now|instead|first|too|because)\b)",
+    re.IGNORECASE,
 )
 _MADE: Final = lazy(r"(?:decided|chose|chosen|opted|agreed|settled)$", re.IGNORECASE)
 _HAVE: Final = lazy(r"^(?:i|we)(?:['’]ve| have)\b", re.IGNORECASE)
@@ -369,7 +375,7 @@ def _stands(sentence: str, match: re.Match[str], asks: bool) -> bool:
     """Is a decision one that holds on, and no episode of what somebody tells?"""
     if not _MADE.match(match["subject"]):
         return not asks
-    if _ASKED.match(sentence):
+    if _ASKED.match(sentence) or _POINTED_AT.match(match["value"]):
         return False
     return (
         _HAVE.search(match[0]) is not None

@@ -34,6 +34,7 @@ _CHANGE: Final = lazy(
     r"au lieu de|ne [^.]{1,40} plus)\b|改用|改为|改成|不再|从现在起|今后|以后",
     re.IGNORECASE,
 )
+_ELSE: Final = lazy(r"\binstead(?! of)\b|\bstattdessen\b|\ben su lugar\b|\bà la place\b|改用|改为|改成", re.IGNORECASE)
 _INSTEAD_OF: Final = lazy(
     r"\b(?:instead of|rather than|statt|anstelle von|en (?:lugar|vez) de|au lieu de)\s+(?:the |a |an |my |our )?([\w-]+)",
     re.IGNORECASE,
@@ -297,6 +298,20 @@ _TOLD: Final = lazy(
     r"(?:항상|반드시)[^.]*[했었았였](?:다|어요|습니다)\W*$",
     re.IGNORECASE,
 )
+#: What a speaker is, does, has or supposes himself, in words that in an order would be a rule.
+_OF_ONESELF: Final = lazy(
+    r"\bi(?:['’](?:m|ve|d)| am| have| had| was) (?:\w+ )?(?:always|never)\b|"
+    r"\bi(?:['’]ll| can| will| could| also)?\b[^.]{0,80}(?<!want you )(?<!need you )"
+    r"\b(?:to|and|also) make sure (?:everything|it|that|the)\b|"
+    r"\b(?:i|you|he|she|it|they|we|there) must have\b|\b(?:do|does|did) not always\b|\b(?:i|we) should be\b|"
+    r"\bshould be (?:good|fine|ok(?:ay)?|able|ready|eligible|easy|possible)\b|"
+    r"\bmust be (?:[a-z]+(?:ing|ful|ous)|hard|nice|fun|tough|great|true)\b|"
+    r"\bi (?:do not|don['’]?t) (?:actually|really) (?!want|need|prefer)|"
+    r"\b(?:always|never) (?:gives|makes|lets|helps|reminds) (?:me|us)\b|"
+    r"^if (?:you|we|they) (?:do not|don['’]?t)\b[^,]*, (?:i|we|it|that)\b|我(?:这种|们这些)[^，。]{0,6}(?:总是|始终)|"
+    r"^no, (?:that['’]?s|it['’]?s|but|i think|i['’]m|i am|thanks?)\b(?!.*\b(?:never|always|don['’]?t|must|only|want|prefer)\b)",
+    re.IGNORECASE,
+)
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
 _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -319,7 +334,7 @@ def for_once(sentence: str) -> bool:
 def may_amend(sentence: str) -> bool:
     """Does a sentence order that something be otherwise, if only for once?"""
     return (
-        _CHANGE.search(sentence) is not None
+        _ELSE.search(sentence) is not None
         and salience.is_directive(sentence)
         and not salience.is_question(sentence)
         and not _NO_RULE.search(QUOTED.sub(" ", sentence))
@@ -372,7 +387,7 @@ def is_rule(sentence: str) -> bool:
         return False
     if salience.is_question(sentence) or not salience.is_prose(sentence):
         return False
-    return _I_SAY.search(said) is not None or not (_NO_RULE.search(said) or _TOLD.search(said))
+    return _I_SAY.search(said) is not None or not any(each.search(said) for each in (_NO_RULE, _TOLD, _OF_ONESELF))
 
 
 def without_commands(line: str) -> str:

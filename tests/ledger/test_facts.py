@@ -52,6 +52,8 @@ STATED = [
     ("The release moved to May 9.", "date", "The release", "May 9"),
     ("ok, use redis then", "decision", "use", "redis"),
     ("Let's go with the blue one.", "decision", "go with", "the blue one"),
+    ("We decided to build it like what we had before.", "decision", "decided", "build it like what we had before"),
+    ("We decided to use Redis what are the risks?", "decision", "decided", "use Redis"),
     ("We decided to drop Python 2.", "decision", "decided", "drop Python 2"),
     ("Mein Name ist Max Müller.", "name", "Mein Name", "Max Müller"),
     ("Unser Budget ist jetzt 500 €.", "value", "Unser Budget", "500 €"),
@@ -172,6 +174,7 @@ def test_what_people_ask_and_like_of_each_other_rules_no_agent(text: str) -> Non
         "One winter my friends and I decided to camp.", "I will take 5 years to graduate.",
         "The method we chose to get there is the bus.", "I'll take it into consideration!",
         "We will take classes at a university.",
+        "I chose to write about this because it is personal.", "We decided to include it.",
     ],
 )  # fmt: skip
 def test_an_episode_and_a_turn_of_speech_are_no_decision(text: str) -> None:
