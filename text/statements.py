@@ -203,7 +203,9 @@ _WHERE: Final = lazy(
 #: The same in German and French; in Spanish "en" tells the language to answer in, too.
 _WHERE_ELSEWHERE: Final = lazy(r"\b(?:in|für|bei|vor|nach|dans|pour|avant|après)\b", re.IGNORECASE)
 _HOW: Final = lazy(r"\b(?:in|to|with|as|under|at|from|by|within|into|using)\b", re.IGNORECASE)
+#: Words that say nothing of a place; of what is done, files are something.
 _VAGUE: Final = frozenset("code file everything everywhere".split())
+_ALL: Final = _VAGUE - {"file"}
 _USED: Final = r"\b(?:us(?:e|ing)|with|in|prefer|as|run|install|import|choose|stick to|put)\s+(?:only |the |a |an )?"
 #: Of a text that nobody here said: a line in it that tells its reader what to do.
 _COMMAND: Final = lazy(
@@ -463,10 +465,10 @@ def _thing(rule: str) -> frozenset[str] | None:
     said = _INSTEAD_OF.sub(" ", _CHANGE.sub(" ", rule[verb.end() :]))
     uses = _USES.match(verb["verb"]) is not None
     phrases = (_WHERE if uses else _WHEN).split(said)
-    words = set[str]().union(*map(_words, phrases[1:]))
+    words = set[str]().union(*map(_words, phrases[1:])) - _VAGUE
     if not uses:
-        words |= _words(_HOW.split(phrases[0], maxsplit=1)[0])
-    return frozenset(words - _VAGUE)
+        words |= _words(_HOW.split(phrases[0], maxsplit=1)[0]) - _ALL
+    return frozenset(words)
 
 
 def _stems(words: frozenset[str], length: int = _SHORT_STEM) -> frozenset[str]:

@@ -269,6 +269,7 @@ def test_a_rule_needs_neither_always_nor_never(rule: str) -> None:
         ("From now on run npm lint before each commit.", "From now on run npm test before each commit."),
         ("Always push to the feature branch.", "From now on never push to the release branch."),
         ("Keep answers under 50 words.", "From now on keep summaries under 100 words."),
+        ("Keep functions under 50 lines.", "From now on keep files under 500 lines."),
         ("Always write changelog entries.", "You don't need to write changelog entries for docs."),
         ("Always ask before deleting files.", "You don't have to ask before reading files."),
         ("Always use type hints.", "You don't have to use type hints in scripts."),
