@@ -464,9 +464,28 @@ _RULES_OF_A_MESSAGE: Final = 8
 _QUESTION_CHARS: Final = 100
 #: A request for words, which the reply gave.
 _ASKS: Final = re.compile(
-    r"\W*(?:please |bitte |por favor,? )?(?:(?:explain|describe|tell me|show me|what|why|how|who|when|where|which|erklär|sag mir|"
+    r"\W*(?:please |bitte |por favor,? )?(?:(?:explain|describe|tell me|show me|give me|suggest|"
+    r"recommend|what|why|how|who|when|where|which|erklär|sag mir|"
     r"zeig mir|was|warum|wie|wer|wann|wo|explica|explícame|dime|muéstrame|qué|"
     r"por qué|cómo|cuándo)\b|请?(?:解释|告诉我|说明)|为什么|什么)",
+    re.IGNORECASE,
+)
+
+
+_ANSWER_WORDS: Final = 6
+#: A question at the end of a reply that wants to know something of the request; an offer is none.
+_WHICH: Final = re.compile(
+    r"(?:^|[.!?\n:] )[^.!?\n]{0,60}\b(?:which|what|where|when|who|how (?:many|much|long|often)|or|welche\w?|was|wo|wann|"
+    r"wie viele?|oder|qué|cuál\w*|dónde|cuándo|cuánt\w+|quel\w*|où|quand|combien)\b"
+    r"(?! else\b| next\b| can i\b| would you like me\b)[^.!?\n]{0,120}\?\W*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+#: A choice among what was offered.
+_CHOICE: Final = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|yes|ja|sí|oui|please|let['’]s take|i['’]ll take|take)\W+)*"
+    r"(?:(?:the|die|der|das|el|la|le) (?:first|second|third|last|cheapest|fastest|earlier|later|latter|erste|zweite|dritte|"
+    r"letzte|billigste|primer[oa]?|segund[oa]|premi\w+|deuxième)(?: (?:one|\w+))?|(?:option|number|nummer) \w+|[A-D]|[1-9]|"
+    r"第[一二三四五][^，。]{0,3})(?=\W*\Z|[,.;] | (?:please|bitte|por favor|thanks)\b)",
     re.IGNORECASE,
 )
 
@@ -489,16 +508,23 @@ class Rule(NamedTuple):
 def closed(prose: Iterable[Row]) -> dict[int, Closed]:
     """Requests that a reply says to be finished, by message; prose is what user and agent said, without calls.
 
-    A "yes, go on" belongs to the request that it answers.
+    A "yes, go on" belongs to the request that it answers, and so does a short answer to a question of the agent, or a choice.
     """
     out: dict[int, Closed] = {}
-    asked: Row | None = None
+    asked: list[Row] = []  # the request, and the answers to what was asked about it
+    question = ended = False
     for row in prose:
         if row.head.role == "user":
-            if asked is None or not salience.is_acknowledgement(markers.typed(row.text[:_READ_CHARS])):
-                asked = row
-        elif asked is not None and (text := statements.outcome(row.text)):
-            out[asked.store_id] = Closed(row.store_id, text)
+            typed = markers.typed(row.text[:_READ_CHARS])
+            if not asked or not salience.is_acknowledgement(typed):
+                answers = len(typed.split()) <= _ANSWER_WORDS and (question or _CHOICE.match(typed) is not None)
+                asked = [*(asked if answers and not ended else ()), row]
+                ended = False
+            continue
+        text = statements.outcome(row.text) if asked else ""
+        question = not text and _WHICH.search(row.text[-_LAST_CHARS:]) is not None
+        ended = ended or bool(text)
+        out.update((each.store_id, Closed(row.store_id, text)) for each in asked if text)
     return out
 
 

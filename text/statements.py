@@ -55,6 +55,12 @@ _MANNERS: Final = lazy(
     r"^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
     r"[a-z]+s? (?:in (?:the |your |my )?(?:code|commits?|commit messages|comments?|docs?|answers?|replies|responses?|output)|"
     r"without (?:asking|my|a|an))\b|\b(?:under no circumstances|on no account)\b|"
+    r"\b(?:we|i) (?:only |always )?use [\w.+-]+(?: here| for this)?,? (?:and )?not [\w.+-]+\W*$|"
+    r"^no (?:changes|deploy\w*|push\w*|merges?|restarts?|releases?|downtime|migrations?|calls|meetings|messages|e?-?mails) "
+    r"(?:[^.]{0,40} )?(?:between|before|after|during|until|without|outside|on (?:mon|tues|wednes|thurs|fri|satur|sun)days?)\b|"
+    r"(?:^|[,;:–-] ?|\b(?:please|and|so|but) )(?:keep|bear) (?:(?:this|that|it) in mind\b|in mind that\b)|"
+    r"^(?:whenever|every time|each time) (?!(?:i|we|he|she|they|it)\b)[^,?]{3,60}, (?:please |first |always |then |never |just )*"
+    rf"(?:{'|'.join(sorted(salience.VERBS))}|ping|page|notify|tell|reply|answer|alert)\b|"
     r"^(?:whenever|every time|each time) you (?!need|want|like|feel|are|get|can|have|see|"
     r"know|look|find|wish|think|decide)[a-z]+\b"
     r"(?!.*\b(?:let me know|i (?!want|need|expect|ask)))|"
@@ -179,6 +185,12 @@ _OF_ONE: Final = lazy(
     rf"^no, (?:please )?[a-z]+ (?:it|this|that|the)\b(?! \w+ should)|"
     rf"\bi want (?:it|this|that|you to|the \w+(?<!s)(?: by| as|\W*$))|"
     rf"\bmake sure (?:that )?(?:to \w+ )?{_THIS_ONE}|\b(?:remember|don['’]?t forget) (?:to \w+ )?{_THIS_ONE}",
+    re.IGNORECASE,
+)
+#: What its speaker can never have: whoever serves him has to know.
+_NEEDS: Final = lazy(
+    r"\bi(?:['’]m| am) (?:(?!not\b)\w+ ){0,2}?(?:allergic to|vegan|vegetarian|(?:lactose|gluten)[- ]intolerant|"
+    r"diabetic|coeliac|celiac)\b",
     re.IGNORECASE,
 )
 #: Scripts in which an order is told by its end.
@@ -381,7 +393,7 @@ def is_rule(sentence: str) -> bool:
     said = QUOTED.sub(" ", sentence)
     if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
         return False
-    if not (salience.is_standing(said) or _orders(said)):  # nearly all: what follows is dear
+    if not (salience.is_standing(said) or _orders(said) or _NEEDS.search(said)):  # nearly all: what follows is dear
         return False
     if not _orders(said) and (_ENDS_TELL.search(said) or (_OF_ONE.search(said) and not _FIRM.search(said))):
         return False
@@ -502,7 +514,9 @@ FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
 _DEEDS: Final = (
     r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
-    r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|pushed)"
+    r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|pushed|"
+    r"scaled|rolled back|reserved|extended|rescheduled|renewed|restarted|ordered|refunded|enabled|disabled|reverted|archived|"
+    r"uploaded)"
 )
 _DEEDS_ELSEWHERE: Final = (
     r"ich habe [^.\n]{1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|"
@@ -514,7 +528,8 @@ _DONE: Final = re.compile(
     r"^\W*(?:done|fixed|finished|completed|committed|updated|all (?:tests|checks|clean|done|set|committed)|"
     rf"perfect\W+(?:i|the|now)|i(?:['’]ve| have)? (?:now |just |successfully |also )*{_DEEDS}|"
     rf"(?:it|that|this|the [^.\n]{{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
-    rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d)\b|successfully {_DEEDS}|all (?:\d+ )?(?:tests|checks) pass|"
+    rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d|to|from|it|them|both|[\w./-]+ (?:to|from|on|for|in|with)\b)|"
+    rf"successfully {_DEEDS}|all (?:\d+ )?(?:tests|checks) pass|"
     r"(?:the|your) [^.\n]{1,90} (?:has|have) been (?:successfully )?\w+|"
     r"完成|我?已(?!经?(?:看|读|查|了解|知道|收到|检查|分析|理解|明白))|"
     rf"好了|fertig|erledigt|listo|hecho|terminado|c['’]est fait|готово|{_DEEDS_ELSEWHERE})",
@@ -523,7 +538,8 @@ _DONE: Final = re.compile(
 _PARTICIPLES: Final = (
     r"(?:fixed|created|pushed|merged|deleted|removed|added|updated|renamed|moved|installed|deployed|sorted|formatted|translated|sent|"
     r"committed|cleaned|refactored|migrated|upgraded|configured|generated|written|saved|published|released|closed|resolved|"
-    r"implemented|converted|replaced|copied|uploaded|booked|cancell?ed|scheduled|archived|restored|reverted)"
+    r"implemented|converted|replaced|copied|uploaded|booked|cancell?ed|scheduled|archived|restored|reverted|reserved|renewed|"
+    r"restarted|scaled|extended|rescheduled|rolled back|ordered|refunded|registered|confirmed|enabled|disabled)"
 )
 #: A first sentence that says of a thing what was done to it.
 _IS_DONE: Final = re.compile(

@@ -39,6 +39,7 @@ def ruled(world: World, *said: str) -> list[str]:
         "I'd prefer a flight that departs after 8 am.",
         "Please use the card ending in 9725 for this.",
         "From now on answer in German.",
+        "I'm vegetarian and allergic to nuts.",
         "以后不要改这个文件 谢谢 你",
         "请总是用中文回答。",
         "以后提交前必须先跑测试。",
@@ -315,9 +316,49 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
 
 
 @pytest.mark.parametrize(
+    ("offer", "answer"),
+    [
+        ("I see two images. Which one do you use?", "skip the docker part"),
+        ("Here are three flights: A, B and C.", "the second one"),
+        ("Hier sind drei Hotels.", "B, drei Nächte"),
+        ("Do you want it in the header or in the footer?", "In the footer."),
+    ],
+)
+def test_a_request_is_closed_by_the_reply_to_an_answer_or_a_choice(world: World, offer: str, answer: str) -> None:
+    """What the agent had to know, or offered, is of the request; both are finished."""
+    rows = prose(
+        world, chat().user("Update the section.").says(offer).user(answer).says("Updated it in a minute.").user("x")
+    )
+
+    assert list(work_log.closed(rows)) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("offer", "said"),
+    [
+        ("It is half done. Anything else?", "Fix the typo."),
+        ("What would you like to do next?", "Now write the tests for the parser in the other folder."),
+        ("Here are three flights.", "The first test fails on main."),
+        ("Here are three flights.", "A new page, please."),
+    ],
+)
+def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offer: str, said: str) -> None:
+    """It answers nothing that the agent asked, and chooses nothing."""
+    rows = prose(
+        world, chat().user("Update the section.").says(offer).user(said).says("Done. It is as you said.").user("x")
+    )
+
+    assert list(work_log.closed(rows)) == [3]
+
+
+@pytest.mark.parametrize(
     "reply",
     [
         "I fixed the bug in the parser.",
+        "Scaled api to 6 replicas.",
+        "Booked LH1840 on May 3, seat 12C.",
+        "Hotel B is reserved from May 3 to May 6.",
+        "Changed to 10 per minute.",
         "Successfully deployed to staging.",
         "Ich habe die Tests repariert und alle laufen.",
         "He corregido el error en main.py.",
@@ -337,6 +378,7 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Updated the plan, but nothing is implemented yet.",
         "Fixed? No, the error still occurs.",
         "Completed 2 of 5 steps.",
+        "Hotel B was reserved by somebody else.",
         "Done? Almost: one test still fails.",
         "The payment has been declined.",
         "I've created a plan. Shall I start?",

@@ -52,6 +52,7 @@ LETTERS = [
         "彼は必ず来ると思う。", "サーバーは常に落ちる。", "必ずしもそうではない。", "서버가 항상 죽어요.",
         "나는 항상 커피를 마셔.", "我永远爱你。", "Le serveur plante toujours.", "Toujours pas.", "Jamais vu ça.",
         "Sempre gostei de café.", "Não funciona.",
+        "I'll keep that in mind.", "No changes on prod yet.", "Whenever I open it, it crashes.", "We use pnpm.",
         "Il server si blocca sempre.", "Non so cosa fare.", "Сервер всегда падает.", "Не знаю почему.",
     ],
 )  # fmt: skip
@@ -244,6 +245,8 @@ def test_thanks_and_plain_facts_rule_nothing(fact: str) -> None:
         "Responda sempre em português.", "Nunca faça push direto na main.", "A partir de agora responda em português.",
         "Rispondi sempre in italiano.", "Non fare mai push su main.", "D'ora in poi rispondi in italiano.",
         "Отвечай всегда на русском.", "Обязательно запускай тесты перед коммитом.", "Ни в коем случае не трогай базу.",
+        "btw we use pnpm here, not npm.", "no changes on prod between 9 and 17 pls", "I am new here, keep that in mind.",
+        "Whenever an alert fires, first check the dashboard, then ping me.",
         "Use pnpm instead of npm.", "Write commit messages in English.",
     ],
 )  # fmt: skip
