@@ -106,12 +106,12 @@ class Ledger:
             for row in rows:
                 who = markers.speaker(row.text)
                 said = markers.by_speaker(row.text, named=True)
-                if statements.takes_back(said):  # told by what stood before it
+                if not statements.topic(said) and statements.takes_back(said):  # told by what stood before it
                     found += [*last.get(who, [])[-1:], row.store_id]
                     last[who] = last.pop(who, [])[:-1]
                     if not statements.wants_else(said):
                         continue
-                elif of_row(row):
+                elif of_row(row) or statements.topic(said):
                     found.append(row.store_id)
                 last[who] = [*last.pop(who, []), row.store_id][-_IN_A_ROW:]
         found += [

@@ -138,7 +138,8 @@ class PresentState:
         typed, speakers = self._spoken([row for row in everybody if not row.head.flags & NOT_SAID])
         users = statements.standing(typed, speakers)
         began = self._store.first_of(segments, role="user")
-        firsts, who = self._spoken([began] if began is not None else [])
+        gone = {row.store_id for row in typed} - {row.store_id for row in users}
+        firsts, who = self._spoken([began] if began is not None and began.store_id not in gone else [])
         speakers |= who
         done = work_log.steps([*replies, *newest("tool", _RESULTS)])
         notes = [row for row in everybody if row.head.flags & Flag.HOST_NOTE]

@@ -187,6 +187,8 @@ _CJK_ACKS = lazy(
     r"你们?|您|大家|吧|啊|呀|呢|哦|啦|了|的|请|就|这样|那|做|下去|ありがとう|ございま(?:す|した)|はい|お願い(?:し?ます)?|続けて|"
     r"ください|です|でした|大丈夫|よろしく|どうも"
 )
+#: "Do the invitations": one word, and a request.
+_DO = lazy(r"\W*(?:(?:please|now|and|ok|okay|yes|then)\W+)*do (?:the|my|a|an|all|both|another|these|those)\b")
 _CJK = lazy("[\u3040-\u30ff\u3400-\u9fff]")
 _VERBS_WORDS: Final = """
 add adjust allow apply ask attach book build call cancel change check clean clear close commit compare configure
@@ -456,6 +458,8 @@ def is_acknowledgement(text: str) -> bool:
     head = text[:200].lower()
     words = [word for word in re.findall(r"\w+", head) if word not in _ACKS]
     if len(words) >= 2 and not all(map(_CJK.search, words)):
+        return False
+    if words and _DO.match(head):
         return False
     return VERBS.isdisjoint(words) and len(_CJK.findall(_CJK_ACKS.sub("", head))) < 2
 

@@ -59,6 +59,8 @@ _MANNERS: Final = lazy(
     r"^no (?:changes|deploy\w*|push\w*|merges?|restarts?|releases?|downtime|migrations?|calls|meetings|messages|e?-?mails) "
     r"(?:[^.]{0,40} )?(?:between|before|after|during|until|without|outside|on (?:mon|tues|wednes|thurs|fri|satur|sun)days?)\b|"
     r"(?:^|[,;:–-] ?|\b(?:please|and|so|but) )(?:keep|bear) (?:(?:this|that|it) in mind\b|in mind that\b)|"
+    r"^(?:(?:the|my|our|one|new|first|second|third|golden|ground|house) ){0,2}(?:rule|regel|regla|règle|regola|правило)"
+    r"(?: ?(?:#|no\.? ?|nr\.? ?)?\d+)?: \w|^规则\d*[：:]|"
     r"^(?:whenever|every time|each time) (?!(?:i|we|he|she|they|it)\b)[^,?]{3,60}, (?:please |first |always |then |never |just )*"
     rf"(?:{'|'.join(sorted(salience.VERBS))}|ping|page|notify|tell|reply|answer|alert)\b|"
     r"^(?:whenever|every time|each time) you (?!need|want|like|feel|are|get|can|have|see|"
@@ -93,6 +95,8 @@ _ORDERS: Final = lazy(
     # German
     r"\b(?:ab (?:jetzt|sofort)|von nun an|künftig|in zukunft)\b|\bdu (?:darfst|sollst|musst)\b|"
     r"^(?:bitte )?(?:immer|stets|niemals|nie|keine?n?) (?!wieder|noch|mal)|"
+    r"\b(?:und|bitte|dann) (?:antworte|schreibe?|verwende|be?nutze|frage?|mache?|teste|prüfe|sage?|speichere) "
+    r"(?:mir |mich |bitte )?(?:immer|stets|nie|niemals)\b|"
     r"^(?:bitte )?(?!(?:ich|wir|es|er|sie|das|die|der|den|man|da|dann|so|aber|leider|warum|wieso|weshalb|wie|was|wer|wo|wann|"
     r"hab\w*|ist|sind|war\w*|kann|wird|dies\w*|mein\w*|unser\w*|eine?\w?|geht|läuft|klappt|funktioniert|stürzt|kommt|gibt)\b)"
     r"[a-zäöüß]{3,} (?:[\w./-]+ ){0,5}?(?:immer|stets|niemals|nie|nur noch|nicht mehr)\b(?! noch| wieder)|"
@@ -257,6 +261,17 @@ _ON_WHAT: Final = re.compile(
     r"^\W*(?:about|regarding|concerning|on|with|über|mit|wegen|sobre|thanks?|danke|gracias|merci)\b", re.IGNORECASE
 )
 _TAKING_BACK_CHARS: Final = 80
+#: A message that takes back what was asked of one thing.
+_OF_TOPIC: Final = re.compile(
+    r"^\W*(?:(?:actually|sorry|oh|no|ok(?:ay)?|wait|please|and|ach|nein|bitte|hey)\W+){0,3}"
+    r"(?:never ?mind|forget(?: about)?|scratch|scrap|vergiss|vergesst|olvida|oublie|забудь(?:те)?(?: про)?)"
+    r"(?: (?:it|that|das|eso|ça))?(?: (?:about|with|mit|sobre|avec))? "
+    r"(?:the|my|that|die|den|dem|das|der|el|la|los|las|lo|le|les) (?P<topic>[^,.;:!?\n–]{3,40})",
+    re.IGNORECASE,
+)
+_NO_TOPIC: Final = frozenset(("thin", "part", "idea", "requ", "task", "one", "stuf", "last", "mess", "rest", "sach"))
+_NEAR: Final = 10  # messages of a speaker among which the one thing is looked for
+_TOPIC_WORDS: Final = 20  # of a message that is about one thing
 #: Speakers by message where only one speaks.
 NOBODY: Final[Mapping[int, str]] = {}
 _LEAST_HAN: Final = 4  # signs that say something
@@ -322,6 +337,7 @@ _OF_ONESELF: Final = lazy(
     r"\bmust be (?:[a-z]+(?:ing|ful|ous)|hard|nice|fun|tough|great|true)\b|"
     r"\bi (?:do not|don['’]?t) (?:actually|really) (?!want|need|prefer)|"
     r"\b(?:always|never) (?:gives|makes|lets|helps|reminds) (?:me|us)\b|"
+    r"^(?:\w+,? )?(?-i:[A-Z][a-z]+) (?:wants|likes|prefers|would like)\b|"
     r"^if (?:you|we|they) (?:do not|don['’]?t)\b[^,]*, (?:i|we|it|that)\b|我(?:这种|们这些)[^，。]{0,6}(?:总是|始终)|"
     r"^no, (?:that['’]?s|it['’]?s|but|i think|i['’]m|i am|thanks?)\b(?!.*\b(?:never|always|don['’]?t|must|only|want|prefer)\b)",
     re.IGNORECASE,
@@ -378,14 +394,31 @@ def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list
     """Messages without those that were taken back by who said them, and without the taking back that says nothing else."""
     out: list[Row] = []
     for row in users:
-        back = takes_back(row.text)
-        if back:
+        about = topic(row.text)
+        back = not about and takes_back(row.text)
+        if about or back:
             who = speakers.get(row.store_id)
-            last = next((n for n in reversed(range(len(out))) if speakers.get(out[n].store_id) == who), None)
+            said = [n for n, each in enumerate(out) if speakers.get(each.store_id) == who][-_NEAR:]
+            last = next((n for n in reversed(said) if back or _is_about(out[n].text, about)), None)
             out = [each for n, each in enumerate(out) if n != last]
         if not back or wants_else(row.text):
             out.append(row)
     return out
+
+
+def topic(text: str) -> frozenset[str]:
+    """Stems of the one thing of which a message takes back what was asked; none where it says nothing of the kind."""
+    found = _OF_TOPIC.match(text) if len(text) <= 2 * _TAKING_BACK_CHARS and not lifts(text) else None
+    return _stems(_words(found["topic"])) - _NO_TOPIC if found else frozenset()
+
+
+def _is_about(text: str, about: frozenset[str]) -> bool:
+    """Is it what a message asks for? A rule in it holds until it is lifted."""
+    return (
+        len(text.split()) <= _TOPIC_WORDS
+        and about <= _stems(_words(text))
+        and not any(is_rule(each) for each in salience.sentences(text))
+    )
 
 
 def is_rule(sentence: str) -> bool:
@@ -516,21 +549,22 @@ _DEEDS: Final = (
     r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
     r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|pushed|"
     r"scaled|rolled back|reserved|extended|rescheduled|renewed|restarted|ordered|refunded|enabled|disabled|reverted|archived|"
-    r"uploaded)"
+    r"uploaded|scheduled|set up)"
 )
 _DEEDS_ELSEWHERE: Final = (
-    r"ich habe [^.\n]{1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|"
-    r"umbenannt)\b|(?:ya )?he (?:creado|corregido|cambiado|añadido|eliminado|actualizado|arreglado|instalado|movido)\b|"
+    r"ich habe (?:[^.\n]|\.(?=\w)){1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|"
+    r"er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|umbenannt)\b|"
+    r"(?:ya )?he (?:creado|corregido|cambiado|añadido|eliminado|actualizado|arreglado|instalado|movido)\b|"
     r"j['’]ai (?:supprimé|corrigé|ajouté|créé|modifié|mis à jour|installé|déplacé|renommé)\b|"
     r"(?:я )?(?:исправил|добавил|удалил|создал|обновил|переименовал)\w*\b"
 )
 _DONE: Final = re.compile(
     r"^\W*(?:done|fixed|finished|completed|committed|updated|all (?:tests|checks|clean|done|set|committed)|"
     rf"perfect\W+(?:i|the|now)|i(?:['’]ve| have)? (?:now |just |successfully |also )*{_DEEDS}|"
-    rf"(?:it|that|this|the [^.\n]{{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
+    rf"(?:it|that|this|the (?:[^.\n]|\.(?=\w)){{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
     rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d|to|from|it|them|both|[\w./-]+ (?:to|from|on|for|in|with)\b)|"
     rf"successfully {_DEEDS}|all (?:\d+ )?(?:tests|checks) pass|"
-    r"(?:the|your) [^.\n]{1,90} (?:has|have) been (?:successfully )?\w+|"
+    r"(?:the|your) (?:[^.\n]|\.(?=\w)){1,90} (?:has|have) been (?:successfully )?\w+|"
     r"完成|我?已(?!经?(?:看|读|查|了解|知道|收到|检查|分析|理解|明白))|"
     rf"好了|fertig|erledigt|listo|hecho|terminado|c['’]est fait|готово|{_DEEDS_ELSEWHERE})",
     re.IGNORECASE,
@@ -548,6 +582,8 @@ _IS_DONE: Final = re.compile(
     r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)[^.!?:\n]{2,70}? "
     rf"(?:(?:is|are|has been|have been) (?:now |all )?)?(?:successfully )?(?<!was )(?<!were )(?<!i )(?<!you )(?<!we )(?<!be )"
     rf"{_PARTICIPLES}(?=\W*\Z|[.,!;:\n]| (?:in|and|to|from|on|with|as|for|at|now)\b)|"
+    r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,60}? (?:is|are) now "
+    r"(?:on|at|live|running|up|set to|online|available|in place|back)\b|"
     r"(?:die|der|das|alle|dein\w*) [^.!?\n]{1,60} (?:ist|sind|wurden?)(?: jetzt| nun| alle)* (?:[^.!?\n]{0,30} )?"
     r"(?:ge\w+(?:t|en)|\w+iert|(?:be|ent|er|ver)\w+t|\w+ge\w+(?:t|en)|fertig|auf dem neuesten stand)\b|"
     r"(?:el|la|los|las|todos?|todas?) [^.!?\n]{1,60} (?:está|están|ha sido|han sido|fue|fueron|quedó|quedaron)(?: ahora| ya)* "

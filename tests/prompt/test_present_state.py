@@ -428,3 +428,12 @@ def test_a_list_of_long_tasks_is_told_within_the_room(world: World, words: str) 
 
     assert [f"“task {n}: " in state for n in range(20)] == [True] * 20
     assert tokens.count(state) <= 0.06 * 20_000
+
+
+def test_a_first_request_that_was_taken_back_is_told_no_more(tmp_path: Path) -> None:
+    """Nobody asks for it."""
+    world = World(tmp_path, fresh_tail_count=2)
+    live = chat().user("Port the billing service to Go.").says("Shall I?").user("No, never mind.").says("Fine.")
+    said = str(world.compact(live.user("Paint the fence red.").says("I begin.").turns(30))[0]["content"])
+
+    assert "first request" not in said[said.index("<present_state") :]

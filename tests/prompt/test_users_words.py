@@ -256,6 +256,37 @@ def test_what_is_cancelled_is_gone_and_the_cancelling_stands(world: World, words
     assert not statements.takes_back("Cancel that flight, please.")
 
 
+def test_what_is_taken_back_by_its_name_is_gone_wherever_it_stands(world: World) -> None:
+    """Its words come again; a rule in the same words holds on, and what was asked last is not meant."""
+    live = chat()
+    for text in (
+        "Watch the disk usage.",
+        "Never fill the disk.",
+        "Rotate the logs.",
+        "Scratch the disk thing, we use Datadog.",
+    ):
+        live.user(text).says("ok")
+    users = [row for row in prose(world, live) if row.head.role == "user"]
+
+    assert [row.text for row in statements.standing(users)] == [
+        "Never fill the disk.",
+        "Rotate the logs.",
+        "Scratch the disk thing, we use Datadog.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", ["Never mind the warnings.", "Vergiss das mit den Lampen nicht.", "Forget the rule about logs."]
+)
+def test_what_names_nothing_that_was_asked_takes_back_nothing(world: World, words: str) -> None:
+    """Whatever was said last."""
+    users = [
+        row for row in prose(world, chat().user("Rotate the logs.").says("ok").user(words)) if row.head.role == "user"
+    ]
+
+    assert [row.text for row in statements.standing(users)] == ["Rotate the logs.", words]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -359,6 +390,10 @@ def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offe
         "Booked LH1840 on May 3, seat 12C.",
         "Hotel B is reserved from May 3 to May 6.",
         "Changed to 10 per minute.",
+        "db-2 is now on Postgres 15.3.",
+        "I set up a check that runs every 5 minutes.",
+        "Ich habe rechnungen.csv mit 14 Rechnungen erstellt.",
+        "The config.yaml file has been updated.",
         "Successfully deployed to staging.",
         "Ich habe die Tests repariert und alle laufen.",
         "He corregido el error en main.py.",
