@@ -61,17 +61,17 @@ def verbatim(kind: str, question: str, store_id: int, answer: str) -> Probe:
     )
 
 
-def _prose(rows: Sequence[Row]) -> list[Row]:
-    """Words of the conversation, without calls and without those that the user took back."""
+def _prose(rows: Sequence[Row]) -> tuple[list[Row], dict[int, work_log.Closed]]:
+    """Words of the conversation, without calls and without those that the user took back; the requests that were finished."""
     said = [row for row in rows if row.head.role in ("user", "assistant") and not row.calls]
-    standing = {row.store_id for row in statements.standing([row for row in said if row.head.role == "user"])}
-    return [row for row in said if row.head.role != "user" or row.store_id in standing]
+    users = [row for row in said if row.head.role == "user"]
+    gone = {row.store_id for row in users} - {row.store_id for row in statements.standing(users)}
+    return [row for row in said if row.store_id not in gone], work_log.closed(said, gone)
 
 
 def finished_requests(rows: Sequence[Row]) -> list[str]:
     """Requests that a reply says to be finished, as they were typed."""
-    prose = _prose([row for row in rows if not row.head.flags & _NOT_SAID])
-    closed = work_log.closed(prose)
+    prose, closed = _prose([row for row in rows if not row.head.flags & _NOT_SAID])
     return [markers.typed(row.text) for row in prose if row.store_id in closed]
 
 
@@ -79,9 +79,9 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
     """All probes of a transcript; rows in its order, without what the host took out of it."""
     said = [row for row in rows if not row.head.flags & _NOT_SAID]
     seen = Counter(word for row in said for word in set(words_of(row.text)))
-    prose = _prose(said)
+    prose, closed = _prose(said)
     users = [row for row in prose if row.head.role == "user"]
-    done, closed = work_log.steps(said), work_log.closed(prose)
+    done = work_log.steps(said)
     by_id = {row.store_id: row for row in prose}
     return [
         *_task(users),

@@ -65,13 +65,14 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """The rows that a block is made of, oldest first. ``users`` without notes of the host and what was taken back.
+    """The rows that a block is made of, oldest first. ``users`` without notes of the host and ``gone``, what was taken back.
 
     ``speakers``: by message who said it, where several people talk.
     """
 
     first: Row | None
     users: Sequence[Row]
+    gone: Sequence[Row]
     speakers: Mapping[int, str]
     notes: Sequence[Row]
     replies: Sequence[Row]
@@ -138,8 +139,10 @@ class PresentState:
         typed, speakers = self._spoken([row for row in everybody if not row.head.flags & NOT_SAID])
         users = statements.standing(typed, speakers)
         began = self._store.first_of(segments, role="user")
-        gone = {row.store_id for row in typed} - {row.store_id for row in users}
-        firsts, who = self._spoken([began] if began is not None and began.store_id not in gone else [])
+        kept = {row.store_id for row in users}
+        gone = [row for row in typed if row.store_id not in kept]
+        taken_back = began is not None and any(row.store_id == began.store_id for row in gone)
+        firsts, who = self._spoken([began] if began is not None and not taken_back else [])
         speakers |= who
         done = work_log.steps([*replies, *newest("tool", _RESULTS)])
         notes = [row for row in everybody if row.head.flags & Flag.HOST_NOTE]
@@ -150,7 +153,7 @@ class PresentState:
             if each.row.head.seq <= (end := ends[each.row.head.conversation_id]).seq and each.row.head.pos <= end.pos
         ]
         speakers |= self._spoken([each.row for each in marked])[1]
-        return _Read(firsts[0] if firsts else None, users, speakers, notes, replies, done, raw, marked)
+        return _Read(firsts[0] if firsts else None, users, gone, speakers, notes, replies, done, raw, marked)
 
     def _spoken(self, rows: Sequence[Row]) -> tuple[list[Row], dict[int, str]]:
         """Messages as those who speak said them; who they are, where several people talk."""
@@ -167,8 +170,8 @@ class PresentState:
 
     def _closed(self, read: _Read) -> Mapping[int, Closed]:
         """Requests that were finished, by message; the first one too, however long ago it was."""
-        prose = sorted([*read.users, *(row for row in read.replies if not row.calls)], key=lambda row: row.store_id)
-        closed = work_log.closed(prose)
+        said = [*read.users, *read.gone, *(row for row in read.replies if not row.calls)]
+        closed = work_log.closed(sorted(said, key=lambda row: row.store_id), {row.store_id for row in read.gone})
         if read.first is not None and all(read.first.store_id < row.store_id for row in read.replies[:1]):
             replies = self._store.legible([*self._store.closings([read.first.head]).values()])[0]
             closed.update(work_log.closed([read.first, *(row for row in replies if not row.calls)]))

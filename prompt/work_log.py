@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -473,6 +473,7 @@ _ASKS: Final = re.compile(
 
 
 _ANSWER_WORDS: Final = 6
+_ANSWERING: Final = frozenset(("skip", "use", "take", "keep", "leave", "ignore", "put"))
 #: A question at the end of a reply that wants to know something of the request; an offer is none.
 _WHICH: Final = re.compile(
     r"(?:^|[.!?\n:] )[^.!?\n]{0,60}\b(?:which|what|where|when|who|how (?:many|much|long|often)|or|welche\w?|was|wo|wann|"
@@ -486,6 +487,14 @@ _CHOICE: Final = re.compile(
     r"(?:(?:the|die|der|das|el|la|le) (?:first|second|third|last|cheapest|fastest|earlier|later|latter|erste|zweite|dritte|"
     r"letzte|billigste|primer[oa]?|segund[oa]|premi\w+|deuxième)(?: (?:one|\w+))?|(?:option|number|nummer) \w+|[A-D]|[1-9]|"
     r"第[一二三四五][^，。]{0,3})(?=\W*\Z|[,.;] | (?:please|bitte|por favor|thanks)\b)",
+    re.IGNORECASE,
+)
+
+
+_AGAIN: Final = re.compile(
+    r"\W*(?:(?:ok(?:ay)?|now|please|bitte|so)\W+)*(?:try (?:it )?(?:again|once more)|retry|once more|"
+    r"versuch['’e]?s? (?:es )?(?:noch ?mal|erneut)|noch ?mal|inténtalo (?:otra vez|de nuevo)|réessaie|"
+    r"riprova|tente de novo|再试|重试一)",
     re.IGNORECASE,
 )
 
@@ -505,10 +514,13 @@ class Rule(NamedTuple):
     replaces: Rule | None = None
 
 
-def closed(prose: Iterable[Row]) -> dict[int, Closed]:
+def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed]:
     """Requests that a reply says to be finished, by message; prose is what user and agent said, without calls.
 
-    A "yes, go on" belongs to the request that it answers, and so does a short answer to a question of the agent, or a choice.
+    ``gone``: messages that were taken back; a reply to one of them finishes no other request.
+
+    A "yes, go on" belongs to the request that it answers, and so do a short answer to a question of the agent, a choice
+    and another try.
     """
     out: dict[int, Closed] = {}
     asked: list[Row] = []  # the request, and the answers to what was asked about it
@@ -517,15 +529,23 @@ def closed(prose: Iterable[Row]) -> dict[int, Closed]:
         if row.head.role == "user":
             typed = markers.typed(row.text[:_READ_CHARS])
             if not asked or not salience.is_acknowledgement(typed):
-                answers = len(typed.split()) <= _ANSWER_WORDS and (question or _CHOICE.match(typed) is not None)
-                asked = [*(asked if answers and not ended else ()), row]
+                asked = [*(asked if not ended and _goes_on(typed, asked=question) else ()), row]
                 ended = False
             continue
         text = statements.outcome(row.text) if asked else ""
         question = not text and _WHICH.search(row.text[-_LAST_CHARS:]) is not None
         ended = ended or bool(text)
         out.update((each.store_id, Closed(row.store_id, text)) for each in asked if text)
-    return out
+    return {at: end for at, end in out.items() if at not in gone}
+
+
+def _goes_on(typed: str, *, asked: bool) -> bool:
+    """Does a message belong to the request before it: a choice, another try, or, ``asked`` for something, a short answer?"""
+    words = typed.split()
+    if _AGAIN.match(typed) or (len(words) <= _ANSWER_WORDS and _CHOICE.match(typed)):
+        return True
+    first = words[0].strip(",.!").lower() if words else ""
+    return asked and len(words) <= _ANSWER_WORDS and first not in salience.VERBS - _ANSWERING
 
 
 def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Rule]:

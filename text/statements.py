@@ -50,6 +50,13 @@ _MANNERS: Final = lazy(
     r"in (?!the|a|one)[a-z]+\b|"
     r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
     r"only (?:touch|change|edit|modify|commit|push)\b|(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
+    r"^(?:please )?(?:answer|reply|respond|write|speak|talk)(?: to me| me)? (?:only )?in (?:english|german|french|spanish|"
+    r"italian|portuguese|dutch|polish|russian|turkish|arabic|hindi|chinese|japanese|korean)\b|"
+    r"^(?:bitte )?antworte (?:mir )?(?:bitte )?(?:nur )?auf \w+|^(?:por favor,? )?resp[oó]nde(?:me)? en \w+|"
+    r"^réponds(?:-moi)? en \w+|^[^。]{0,12}请(?:都|只|一律)?用[^，。]{1,6}(?:回答|回复|交流)|"
+    r"(?:日本語|英語|中国語|韓国語)で(?:答え|返信|回答|話)|(?:한국어|영어|일본어)로 (?:대답|답)|"
+    r"\b(?:in|for|on|to|with) (?:every|each|any|all) (?:\w+ ){1,2}(?:that )?you (?:make|write|do|create|send|book|produce|edit|"
+    r"touch|change|give|add)\b|"
     r"^no more (?:emoji|comment|apolog|question|test|mock|list|bullet|todo|placeholder|explanation|summar|change|commit|"
     r"abbreviation|file|dependenc|print|log|hack|workaround|shortcut|guess|semicolon|tab|warning|disclaimer|typo)[a-z]*\b|"
     r"^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
@@ -154,6 +161,11 @@ _LIFT: Final = lazy(
     r"\bya no (?:hace falta|es necesario|tienes que|necesitas|hay que)\b|"
     r"\b(?:oublie|ignore|annule) (?:la|cette|ma) (?:règle|consigne)\b|\bplus besoin d|"
     r"(?:不用|不必|不需要|无需)再|(?:取消|忘掉|忽略|撤销)[^，。]{0,12}(?:规则|要求|规定)",
+    re.IGNORECASE,
+)
+_RULE_NAMED: Final = lazy(
+    r"\b(?:rule|instruction|preference|convention|wish|restriction|regel|anweisung|vorgabe|regla|instrucción|preferencia|règle|"
+    r"consigne)\b|规则|要求|规定",
     re.IGNORECASE,
 )
 _STEM: Final = 5  # letters of a word that tell it, whatever its ending
@@ -484,6 +496,10 @@ def _is_lifted(rule: str, lifting: str) -> bool:
     phrases = [phrase for split in (_WHEN, _WHERE_ELSEWHERE) for phrase in split.split(lifting)[1:]]
     topic, part = _stems(_words(lifting), _STEM) - _LIFTING, _stems(_words(" ".join(phrases)), _STEM) - _LIFTING
     known = _stems(_words(rule), _STEM)
+    if not _RULE_NAMED.search(
+        lifting
+    ):  # "no need to confirm reboots of staging" is an exception to "confirm every reboot"
+        return bool(topic) and topic <= known
     return bool(topic) and part <= known and len(topic & known) >= _SAME * len(topic)
 
 
@@ -548,8 +564,8 @@ READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|
 _DEEDS: Final = (
     r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
     r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|pushed|"
-    r"scaled|rolled back|reserved|extended|rescheduled|renewed|restarted|ordered|refunded|enabled|disabled|reverted|archived|"
-    r"uploaded|scheduled|set up)"
+    r"scaled|rolled back|reserved|extended|rescheduled|renewed|restarted|rebooted|ordered|refunded|enabled|disabled|reverted|"
+    r"archived|set(?= to \W?\d)|uploaded|scheduled|set up)"
 )
 _DEEDS_ELSEWHERE: Final = (
     r"ich habe (?:[^.\n]|\.(?=\w)){1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|"
@@ -573,13 +589,14 @@ _PARTICIPLES: Final = (
     r"(?:fixed|created|pushed|merged|deleted|removed|added|updated|renamed|moved|installed|deployed|sorted|formatted|translated|sent|"
     r"committed|cleaned|refactored|migrated|upgraded|configured|generated|written|saved|published|released|closed|resolved|"
     r"implemented|converted|replaced|copied|uploaded|booked|cancell?ed|scheduled|archived|restored|reverted|reserved|renewed|"
-    r"restarted|scaled|extended|rescheduled|rolled back|ordered|refunded|registered|confirmed|enabled|disabled)"
+    r"restarted|rebooted|set(?= to \W?\d)|scaled|extended|rescheduled|rolled back|ordered|refunded|registered|confirmed|"
+    r"enabled|disabled)"
 )
 #: A first sentence that says of a thing what was done to it.
 _IS_DONE: Final = re.compile(
     rf"^\W*(?:i(?:['’]ve| have)? (?:now |just |successfully )?(?:sent|sorted|formatted|translated|refactored|migrated|converted|"
     rf"configured|generated|cleaned|archived)\b|"
-    r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)[^.!?:\n]{2,70}? "
+    r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,70}? "
     rf"(?:(?:is|are|has been|have been) (?:now |all )?)?(?:successfully )?(?<!was )(?<!were )(?<!i )(?<!you )(?<!we )(?<!be )"
     rf"{_PARTICIPLES}(?=\W*\Z|[.,!;:\n]| (?:in|and|to|from|on|with|as|for|at|now)\b)|"
     r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,60}? (?:is|are) now "
@@ -590,7 +607,7 @@ _IS_DONE: Final = re.compile(
     r"\w+(?:ad|id)[oa]s?\b|"
     r"(?:le|la|les|tout|toutes) [^.!?\n]{1,60} (?:est|sont|a été|ont été)(?: maintenant)? \w+(?:é|i|u)e?s?\b|"
     r"[^，。！？\n]{0,20}(?:已经|已|都)(?:被)?(?:更新|删除|修复|添加|创建|完成|修改|移动|部署|提交|合并|安装|升级|重命名|发送|替换|生成|保存|翻译|清理|推送|"
-    r"写好|改好|处理))",
+    r"改为|改成|设为|设置|恢复|写好|改好|处理))",
     re.IGNORECASE,
 )
 _UNDONE: Final = re.compile(
@@ -611,6 +628,7 @@ _OPEN: Final = re.compile(
     r"^[^.!?\n]{0,90}?\b(?:(?:not|n['’]t|noch nicht) (?:\w+ ){0,3}(?:yet|so far|done|finished|fixed|ready|complete|fertig)|"
     r"nothing|nichts|almost|fast fertig|zur hälfte|(?:first|one|other) half|partly|partially|\d+ of (?:the )?\d+|"
     r"still (?:open|fails?|failing|missing|occurs?|broken)|been (?:declined|rejected|denied|refused|postponed))\b"
+    r"|\b(?:is|are) still (?:open|missing|to (?:do|come|be))\b|\bremains? (?:open|to be)\b"
     r"|^\W*\w+\? (?:no|not|almost|nearly)\b|\b(?:shall|should|may) i (?:start|begin|apply|implement)\b"
     r"|\b(?:plan|proposal|draft|outline|approach)\b[^?]{0,300}\b(?:shall|should|may) i (?:proceed|go ahead)\b",
     re.IGNORECASE,

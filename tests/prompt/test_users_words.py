@@ -256,6 +256,21 @@ def test_what_is_cancelled_is_gone_and_the_cancelling_stands(world: World, words
     assert not statements.takes_back("Cancel that flight, please.")
 
 
+def test_a_reply_to_what_was_taken_back_finishes_nothing_else(world: World) -> None:
+    """It answers the message before it."""
+    live = (
+        chat()
+        .user("Raise the timeout.")
+        .says("To what?")
+        .user("Delete the logs of last week.")
+        .says("I deleted the logs.")
+    )
+    rows = prose(world, live.user("Never mind, keep them.").says("ok"))
+    kept = {row.store_id for row in statements.standing([row for row in rows if row.head.role == "user"])}
+
+    assert work_log.closed(rows, {row.store_id for row in rows} - kept) == {}
+
+
 def test_what_is_taken_back_by_its_name_is_gone_wherever_it_stands(world: World) -> None:
     """Its words come again; a rule in the same words holds on, and what was asked last is not meant."""
     live = chat()
@@ -353,6 +368,7 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
         ("Here are three flights: A, B and C.", "the second one"),
         ("Hier sind drei Hotels.", "B, drei Nächte"),
         ("Do you want it in the header or in the footer?", "In the footer."),
+        ("I could not: access denied.", "try again with the profile prod, which has the rights"),
     ],
 )
 def test_a_request_is_closed_by_the_reply_to_an_answer_or_a_choice(world: World, offer: str, answer: str) -> None:
@@ -390,6 +406,8 @@ def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offe
         "Booked LH1840 on May 3, seat 12C.",
         "Hotel B is reserved from May 3 to May 6.",
         "Changed to 10 per minute.",
+        "data/q4.json is written, 790 records.",
+        "超时已改为10秒。",
         "db-2 is now on Postgres 15.3.",
         "I set up a check that runs every 5 minutes.",
         "Ich habe rechnungen.csv mit 14 Rechnungen erstellt.",
@@ -414,6 +432,7 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Fixed? No, the error still occurs.",
         "Completed 2 of 5 steps.",
         "Hotel B was reserved by somebody else.",
+        "I rebooted db-1 and db-2. The third one is still open.",
         "Done? Almost: one test still fails.",
         "The payment has been declined.",
         "I've created a plan. Shall I start?",
