@@ -494,7 +494,8 @@ _CHOICE: Final = re.compile(
 _AGAIN: Final = re.compile(
     r"\W*(?:(?:ok(?:ay)?|now|please|bitte|so)\W+)*(?:try (?:it )?(?:again|once more)|retry|once more|"
     r"versuch['’e]?s? (?:es )?(?:noch ?mal|erneut)|noch ?mal|inténtalo (?:otra vez|de nuevo)|réessaie|"
-    r"riprova|tente de novo|再试|重试一)",
+    r"riprova|tente de novo|再试|重试一|any (?:news|updates?|progress|luck)\b|how(?:['’]s| is) it going|"
+    r"(?:are you |is it )?(?:done|finished|ready)(?: yet)?\?|fertig\?|¿(?:ya|alguna novedad))",
     re.IGNORECASE,
 )
 
@@ -520,7 +521,7 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
     ``gone``: messages that were taken back; a reply to one of them finishes no other request.
 
     A "yes, go on" belongs to the request that it answers, and so do a short answer to a question of the agent, a choice
-    and another try.
+    and another try, and who only asks how far it is.
     """
     out: dict[int, Closed] = {}
     asked: list[Row] = []  # the request, and the answers to what was asked about it
@@ -540,7 +541,7 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
 
 
 def _goes_on(typed: str, *, asked: bool) -> bool:
-    """Does a message belong to the request before it: a choice, another try, or, ``asked`` for something, a short answer?"""
+    """Does a message belong to the request before it: another try, a choice, or, ``asked`` for something, a short answer?"""
     words = typed.split()
     if _AGAIN.match(typed) or (len(words) <= _ANSWER_WORDS and _CHOICE.match(typed)):
         return True

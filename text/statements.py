@@ -114,7 +114,7 @@ _ORDERS: Final = lazy(
     r"^(?:bitte )?(?:führe?|starte?|prüfe?|teste?|mache?|schreibe?) [^.]{0,30}\b(?:vor|nach|bei) jede[mr]\b|"
     # Spanish
     r"\b(?:a partir de ahora|de ahora en adelante)\b|"
-    rf"^(?:por favor,? )?(?:no(?= {_EN_ESPANOL})|nunca|jamás|siempre) (?:me |lo |la |le )?"
+    rf"^(?:(?:por favor|por cierto|además),? )?(?:no(?= {_EN_ESPANOL})|nunca|jamás|siempre) (?:me |lo |la |le )?"
     r"(?!\w+ies\b|(?:matter|longer|other|further|better|wonder|"
     r"users?|servers?|numbers?|answers?|orders?|papers?|issues|changes|updates|files|differences|messages|responses|notes|names|"
     r"values|tables|images|pages|sources|dates|rules|lines|examples|cases|times|surprises|promises|excuses|ideas|extras|air|"
@@ -247,7 +247,10 @@ _PARTS: Final = lazy(r"((?:[.:;!] |[。：；！])+)")
 #: A message that takes back the one before it.
 _SAID: Final = r"what i(?:['’]ve)? (?:just )?(?:said|wrote|asked)"
 _LAST: Final = r"(?:my|the|that) (?:last|previous|earlier) (?:message|request|instruction|order)s?"
-_AND_NO_MORE: Final = r"(?=\W*$|[,.;:!]| [–-] | (?:please|thanks?|now|then|and|i|we|it|let|just|instead|for now)\b)"
+_AND_NO_MORE: Final = (
+    r"(?=\W*$|[,.;:!]| [–-] | (?:please|thanks?|now|then|and|i|we|it|let|just|instead|for now|"
+    r"bitte|danke|por favor|gracias|merci|grazie)\b)"
+)
 _TAKEN_BACK: Final = re.compile(
     r"^\W*(?:(?:actually|sorry|oh|no|nope|ok(?:ay)?|wait|hm+|stopp?|please|thanks?|thank you|hey|(?:can|could|would) you|just|"
     r"i was wrong|my (?:bad|mistake)|ach|nein|halt|bitte|perdón|por favor|non|não)\W+){0,4}"
@@ -570,8 +573,11 @@ _DEEDS: Final = (
 _DEEDS_ELSEWHERE: Final = (
     r"ich habe (?:[^.\n]|\.(?=\w)){1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|"
     r"er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|umbenannt)\b|"
-    r"(?:ya )?he (?:creado|corregido|cambiado|añadido|eliminado|actualizado|arreglado|instalado|movido)\b|"
-    r"j['’]ai (?:supprimé|corrigé|ajouté|créé|modifié|mis à jour|installé|déplacé|renommé)\b|"
+    r"(?:ya )?he (?:creado|corregido|cambiado|añadido|eliminado|actualizado|arreglado|instalado|movido|"
+    r"pedido|reservado|enviado|cancelado|programado|configurado|escrito)\b|"
+    r"j['’]ai (?:supprimé|corrigé|ajouté|créé|modifié|mis à jour|installé|déplacé|renommé|commandé|réservé|envoyé|annulé)\b|"
+    r"ho (?:creato|corretto|aggiornato|aggiunto|eliminato|prenotato|inviato|installato)\b|"
+    r"(?:eu )?(?:criei|corrigi|atualizei|adicionei|removi|reservei|enviei|instalei)\b|"
     r"(?:я )?(?:исправил|добавил|удалил|создал|обновил|переименовал)\w*\b"
 )
 _DONE: Final = re.compile(
@@ -601,6 +607,8 @@ _IS_DONE: Final = re.compile(
     rf"{_PARTICIPLES}(?=\W*\Z|[.,!;:\n]| (?:in|and|to|from|on|with|as|for|at|now)\b)|"
     r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,60}? (?:is|are) now "
     r"(?:on|at|live|running|up|set to|online|available|in place|back)\b|"
+    r"(?:the|your|it|both|all) (?:[^.!?:\n]|\.(?=\w)){0,60}?\bnow (?!fails|breaks|throws|crashes|needs|wants|appears|seems|looks|"
+    r"says|is\b|has\b|was\b)[a-z]{3,}s\b|"
     r"(?:die|der|das|alle|dein\w*) [^.!?\n]{1,60} (?:ist|sind|wurden?)(?: jetzt| nun| alle)* (?:[^.!?\n]{0,30} )?"
     r"(?:ge\w+(?:t|en)|\w+iert|(?:be|ent|er|ver)\w+t|\w+ge\w+(?:t|en)|fertig|auf dem neuesten stand)\b|"
     r"(?:el|la|los|las|todos?|todas?) [^.!?\n]{1,60} (?:está|están|ha sido|han sido|fue|fueron|quedó|quedaron)(?: ahora| ya)* "

@@ -243,7 +243,7 @@ def test_what_the_user_takes_back_rules_nothing(world: World, words: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "words", ["Cancel that please.", "please cancel that", "Cancel that, thanks!", "Cancela eso, por favor."]
+    "words", ["Cancel that please.", "please cancel that", "Cancel that, thanks!", "Cancela eso por favor."]
 )
 def test_what_is_cancelled_is_gone_and_the_cancelling_stands(world: World, words: str) -> None:
     """What was asked may have been done before, and is to be undone."""
@@ -368,6 +368,7 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
         ("Here are three flights: A, B and C.", "the second one"),
         ("Hier sind drei Hotels.", "B, drei Nächte"),
         ("Do you want it in the header or in the footer?", "In the footer."),
+        ("I begin.", "any news?"),
         ("I could not: access denied.", "try again with the profile prod, which has the rights"),
     ],
 )
@@ -407,6 +408,9 @@ def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offe
         "Hotel B is reserved from May 3 to May 6.",
         "Changed to 10 per minute.",
         "data/q4.json is written, 790 records.",
+        "The cart total now includes discounts.",
+        "He pedido el vestido azul.",
+        "Ho aggiornato il file.",
         "超时已改为10秒。",
         "db-2 is now on Postgres 15.3.",
         "I set up a check that runs every 5 minutes.",
@@ -432,6 +436,7 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Fixed? No, the error still occurs.",
         "Completed 2 of 5 steps.",
         "Hotel B was reserved by somebody else.",
+        "The build now fails at another place.",
         "I rebooted db-1 and db-2. The third one is still open.",
         "Done? Almost: one test still fails.",
         "The payment has been declined.",

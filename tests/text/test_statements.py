@@ -248,6 +248,7 @@ def test_thanks_and_plain_facts_rule_nothing(fact: str) -> None:
         "Отвечай всегда на русском.", "Обязательно запускай тесты перед коммитом.", "Ни в коем случае не трогай базу.",
         "Please put numbers as numbers in every export you make.", "Please answer in German.", "Antworte bitte auf Deutsch.",
         "请用中文回答，代码注释用英文。", "日本語で答えてください。",
+        "Por cierto, nunca me mandes correos de noche.",
         "Rule #1: no breaking API changes.", "Hallo, bitte duze mich und antworte immer auf Deutsch.",
         "btw we use pnpm here, not npm.", "no changes on prod between 9 and 17 pls", "I am new here, keep that in mind.",
         "Whenever an alert fires, first check the dashboard, then ping me.",
