@@ -241,7 +241,7 @@ def bounded(text: str) -> str:
 
 def stretch(text: str, start: int, stop: int) -> str:
     """Text between two places, without what they leave of a word: half a name is another name."""
-    start, stop = max(0, start), min(len(text), stop)
+    start, stop = max(0, start), max(0, min(len(text), stop))
     first, last = _PART.match(text, start, stop), _PART.match(text[max(0, stop - _PART_CHARS) : stop][::-1])
     if start and first and _PART.match(text[start - 1]):
         start = first.end()
@@ -459,7 +459,7 @@ def is_acknowledgement(text: str) -> bool:
     words = [word for word in re.findall(r"\w+", head) if word not in _ACKS]
     if len(words) >= 2 and not all(map(_CJK.search, words)):
         return False
-    if words and _DO.match(head):
+    if words and " do " in f" {head}" and _DO.match(head):
         return False
     return VERBS.isdisjoint(words) and len(_CJK.findall(_CJK_ACKS.sub("", head))) < 2
 

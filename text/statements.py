@@ -423,8 +423,8 @@ def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list
 
 def topic(text: str) -> frozenset[str]:
     """Stems of the one thing of which a message takes back what was asked; none where it says nothing of the kind."""
-    found = _OF_TOPIC.match(text) if len(text) <= 2 * _TAKING_BACK_CHARS and not lifts(text) else None
-    return _stems(_words(found["topic"])) - _NO_TOPIC if found else frozenset()
+    found = _OF_TOPIC.match(text) if len(text) <= 2 * _TAKING_BACK_CHARS else None
+    return _stems(_words(found["topic"])) - _NO_TOPIC if found and not lifts(text) else frozenset()
 
 
 def _is_about(text: str, about: frozenset[str]) -> bool:

@@ -205,6 +205,7 @@ def test_half_a_name_is_no_name(before):
     st.text(alphabet="ab_. ", max_size=60), st.integers(-5, 70), st.integers(-5, 70), st.sampled_from(["", " c" * 200])
 )
 @example("a name_of_it", 0, 8, " c" * 200)
+@example("__", 1, -1, " c" * 200)
 def test_a_stretch_has_whole_words(text, start, stop, behind):
     """Those that stand between the places, unless one word is all there is; also near the beginning of a long text."""
     text += behind
