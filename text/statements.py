@@ -499,9 +499,7 @@ def _is_lifted(rule: str, lifting: str) -> bool:
     phrases = [phrase for split in (_WHEN, _WHERE_ELSEWHERE) for phrase in split.split(lifting)[1:]]
     topic, part = _stems(_words(lifting), _STEM) - _LIFTING, _stems(_words(" ".join(phrases)), _STEM) - _LIFTING
     known = _stems(_words(rule), _STEM)
-    if not _RULE_NAMED.search(
-        lifting
-    ):  # "no need to confirm reboots of staging" is an exception to "confirm every reboot"
+    if not _RULE_NAMED.search(lifting) and not _HAN.search(lifting):  # what names more is an exception
         return bool(topic) and topic <= known
     return bool(topic) and part <= known and len(topic & known) >= _SAME * len(topic)
 
