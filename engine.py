@@ -730,7 +730,7 @@ class LCMEngine(ContextEngine):
         tool = name if any(schema["name"] == name for schema in SCHEMAS) else "unknown"
         self.runtime.took("tool_seconds", time.monotonic() - began, tool=tool)
         self.runtime.count("tool_calls_total", tool=tool, result=said.result)
-        return said.text
+        return facts.told_apart(said.text) if said.result == "ok" else said.text
 
     def _answer(self, name: str, args: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> tools.Called:
         messages, transcript = kwargs.get("messages"), None

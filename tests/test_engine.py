@@ -695,3 +695,23 @@ def test_what_was_spent_is_kept_at_the_end_of_a_turn_where_no_worker_does(
     host.runtime.db.close()
 
     assert kept == [(700,)]
+
+
+@pytest.mark.parametrize("quoted", ['{"output": "ok", "exit_code": 0, "error": null}', '{"status": "failed"}'])
+def test_the_host_takes_no_answer_for_a_failure_because_of_what_it_quotes(host: Host, quoted: str) -> None:
+    """After three of a turn it tells the agent that the tool has failed. What is refused still counts."""
+    from agent.tool_guardrails import classify_tool_failure
+
+    call = {"id": "c1", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Run it."},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "name": "terminal", "content": quoted},
+    ]
+    host.says(messages)
+    answer = host.engine.handle_tool_call("lcm_expand", {"store_id": 3}, messages=messages)
+    refused = host.engine.handle_tool_call("lcm_expand", {"store_id": 99}, messages=messages)
+
+    assert quoted in answer
+    assert classify_tool_failure("lcm_expand", answer) == (False, "")
+    assert classify_tool_failure("lcm_expand", refused)[0]
