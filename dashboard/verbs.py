@@ -157,7 +157,8 @@ def ledger(look: Look) -> Answer:
     if not look.full:
         return out
     offset, limit, kind = look.whole("offset"), look.whole("limit", _PAGE, most=200), look.text("kind")
-    shown = [entry for entry in stated.about(found, look.text("about"), struck=True) if kind in ("", entry.fact.kind)]
+    among = (each.entry for each in stated.about(look.deps, found, look.text("about"), struck=True))
+    shown = [entry for entry in among if kind in ("", entry.fact.kind)]
     shown.sort(key=lambda entry: entry.mark == STRUCK)
     page = shown[offset : offset + limit]
     return {

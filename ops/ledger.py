@@ -38,7 +38,7 @@ def _list(deps: Access, words: Words) -> Answer:
     return Answer("\n".join([*lines, *data.get("notes", ())]), data)
 
 
-_BECAME = ("mark", "correction", "replaces", "replaced_by", "contradicts", "found_by")
+_BECAME = ("mark", "correction", "replaces", "replaced_by", "contradicts", "found_by", "lacks")
 
 
 def _mark(mark: str, deps: Access, words: Words) -> Answer:

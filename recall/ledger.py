@@ -4,21 +4,36 @@ The ledger as tools and commands show it: the facts of a conversation that its r
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from ..errors import NotFound, StoreError
+from ..ledger.facts import DECISION
 from ..ledger.table import KEPT, PINNED, STRUCK, Entry, Look
 from ..ledger.table import entries as entries_of
 from ..prompt.present_state import PINNED_SHARE, kept_tokens
-from ..text import salience
+from ..search import forms, query
 from .access import Access
 from .grep import NOTE
 from .paging import Answer, Room, iso, spoken, time_said
 
 _LOOKS_S: Final = 3.0
 _WORTH_KEEPING: Final = 200  # messages looked at
+_ENOUGH: Final = 0.35  # of what the best entry says of the words, weighed by rarity
+#: What a decision is asked for with, whatever its own words are.
+_ASKED_FOR: Final = {DECISION: "decide use choose chose chosen agree pick"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An entry on something. ``lacks``: words that were asked for and that it does not say."""
+
+    entry: Entry
+    lacks: tuple[str, ...] = ()
 
 
 def entries(caller: Access) -> tuple[list[Entry], Look]:
@@ -66,20 +81,25 @@ def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = Fal
     if keep and look.looked >= _WORTH_KEEPING:
         with suppress(StoreError):  # a cache: who cannot write it now looks again the next time
             caller.ledger.keep(look)
-    shown = about(found, words)
+    shown = about(caller, found, words)
     out: Answer = {
         "note": NOTE,
         "view": "ledger",
         "about": words,
         "total": len(shown),
-        "contradictions": _against(shown),
+        "contradictions": _against([each.entry for each in shown]),
     }
-    if look.behind:
-        out["notes"] = ["the newest messages were not looked at yet; the same call goes on with them"]
+    notes = ["the newest messages were not looked at yet; the same call goes on with them"] if look.behind else []
+    if shown and shown[0].lacks:
+        notes.append("no entry says all of these words; those that say most of them come first")
+    if notes:
+        out["notes"] = notes
     out["entries"] = []
     room.use_up(out)
-    for place, entry in enumerate(shown[start:], start):
-        item = render_entry(caller, entry)
+    for place, each in enumerate(shown[start:], start):
+        item = render_entry(caller, each.entry)
+        if each.lacks:
+            item["lacks"] = ", ".join(each.lacks)
         if out["entries"] and not room.holds(item):
             out["continue_with"] = {"tool": "lcm_describe", "view": "ledger", "about": words, "source_offset": place}
             break
@@ -88,11 +108,27 @@ def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = Fal
     return out
 
 
-def about(found: Sequence[Entry], words: str, *, struck: bool = False) -> list[Entry]:
-    """The entries on something: pinned ones first, then the newest. Without words all but the struck ones, or all."""
-    wanted = salience.normal(words).split()
-    shown = [entry for entry in found if (struck and not wanted) or _is_about(entry, wanted)]
-    return sorted(shown, key=lambda entry: (entry.mark == PINNED, entry.row.store_id), reverse=True)
+def about(caller: Access, found: Sequence[Entry], words: str, *, struck: bool = False) -> list[Found]:
+    """The entries that say most of the words, those that say all of them first; then pinned ones, then the newest.
+
+    Without words all but the struck ones, or all.
+    """
+    asked = query.parse(words)
+    atoms = [atom for atom in asked.atoms if atom.stems]
+    if not atoms:
+        plain = [Found(entry) for entry in found if struck or entry.mark != STRUCK]
+        return sorted(plain, key=_order, reverse=True)
+    texts = [(entry, f"{_text(entry)} {spoken(caller.speaker(entry.row))}") for entry in found]
+    saying = _saying(texts, atoms, asked)
+    weights = [_rarity(sum(at in said for _, said in saying), len(saying)) for at in range(len(atoms))]
+    shares = {entry.name: sum(weights[at] for at in said) for entry, said in saying}
+    least = _ENOUGH * max(shares.values(), default=0.0)
+    shown = [
+        Found(entry, tuple(_written(atom) for at, atom in enumerate(atoms) if at not in said))
+        for entry, said in saying
+        if said and shares[entry.name] >= least
+    ]
+    return sorted(shown, key=lambda each: (shares[each.entry.name], *_order(each)), reverse=True)
 
 
 def render_entry(caller: Access, entry: Entry) -> Answer:
@@ -116,10 +152,40 @@ def _against(found: Sequence[Entry]) -> list[Answer]:
     ]
 
 
-def _is_about(entry: Entry, wanted: Sequence[str]) -> bool:
-    if not wanted:
-        return entry.mark != STRUCK
-    text = salience.normal(
-        f"{entry.fact.kind} {entry.fact.subject} {entry.fact.text} {entry.correction} {entry.name} {entry.mark}"
-    )
-    return all(word.removesuffix("s") in text for word in wanted)
+def _order(each: Found) -> tuple[bool, int]:
+    return each.entry.mark == PINNED, each.entry.row.store_id
+
+
+def _written(atom: query.Atom) -> str:
+    return atom.written.strip('"*()')
+
+
+def _rarity(count: int, of: int) -> float:
+    return math.log(1 + of / count) if count else 0.0
+
+
+def _text(entry: Entry) -> str:
+    """All that an entry may be asked for with."""
+    kind = entry.fact.kind
+    return f"{kind} {_ASKED_FOR.get(kind, '')} {entry.fact.text} {entry.correction} {entry.name} {entry.mark}"
+
+
+def _saying(
+    texts: Sequence[tuple[Entry, str]], atoms: Sequence[query.Atom], asked: query.Query
+) -> list[tuple[Entry, set[int]]]:
+    """Entries with the numbers of the words that their texts say, in the forms that the search knows; none that is excluded.
+
+    Where nothing tells the language, forms are tried of words that no text says as they were asked for.
+    """
+    stems = [set(query.stems(text)) for _, text in texts]
+    said = [{at for at, atom in enumerate(atoms) if each.issuperset(atom.stems)} for each in stems]
+    for at, atom in enumerate(atoms):
+        if len(asked.languages) > 1 and any(at in each for each in said):
+            continue
+        roots = [root for of in asked.languages for root in forms.forms(_written(atom), of).roots]
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, roots))})") if roots else None
+        for (_, text), each in zip(texts, said, strict=True):
+            if pattern is not None and pattern.search(forms.plain(text.lower())):
+                each.add(at)
+    kept = [not any(each.issuperset(atom.stems) for atom in asked.excluded) for each in stems]
+    return [(entry, each) for (entry, _), each, keep in zip(texts, said, kept, strict=True) if keep]

@@ -41,6 +41,61 @@ def test_an_entry_says_who_said_what_when_and_where(tmp_path: Path) -> None:
     assert "Our budget is $400." in archive.raw("lcm_describe", view="ledger", about="budget")
 
 
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("which database do we use?", ["msg_1"]),
+        ("what did we decide about databases", ["msg_1"]),
+        ("decisions", ["msg_1"]),
+        ("database postgres -budget", ["msg_1"]),
+        ("When is my next deadline?", ["msg_4"]),
+        ("budgets", ["msg_2"]),
+        ("Wann ist der Termin?", ["msg_3"]),
+        ("the kubernetes", []),
+    ],
+)
+def test_the_ledger_is_asked_as_people_ask(tmp_path: Path, question: str, found: list[str]) -> None:
+    """Question words count for nothing, and another form of a word is the word."""
+    archive = Archive(
+        tmp_path, user("We decided to use Postgres for the database."), user("Our budget is $400."),
+        user("Unsere Termine sind wichtig. Der Zahnarzttermin ist am 3. Mai. Der Termin ist am 4. Mai."),
+        user("My deadline is on May 4."),
+    )  # fmt: skip
+
+    assert list(dict.fromkeys(each["address"] for each in ledger(archive, question))) == found
+
+
+def test_an_entry_that_says_only_most_of_the_words_says_which_it_lacks(tmp_path: Path) -> None:
+    """Those that say all of them come first; what says little of them is left out."""
+    archive = Archive(
+        tmp_path, user("The staging budget is $400."), user("My deadline is on May 4."), user("Our budget is $500.")
+    )
+    answer = archive.call("lcm_describe", view="ledger", about="what is the budget for staging?")
+
+    assert [(each["address"], each.get("lacks")) for each in answer["entries"]] == [
+        ("msg_1", None),
+        ("msg_3", "staging"),
+    ]
+    assert "notes" not in answer
+
+    answer = archive.call("lcm_describe", view="ledger", about="the budget for production")
+    assert [(each["address"], each["lacks"]) for each in answer["entries"]] == [
+        ("msg_3", "production"),
+        ("msg_1", "production"),
+    ]
+    assert "no entry says all of these words" in answer["notes"][0]
+    assert "lacks production" in lcm(archive, "ledger the budget for production")
+
+
+def test_the_ledger_of_a_group_is_asked_by_who_said_it(tmp_path: Path) -> None:
+    """A name finds what its bearer stated."""
+    archive = Archive(tmp_path)
+    archive.me = archive.open("group", platform="telegram", host_key="agent:main:telegram:group:-100")
+    archive.say(user("[Anna|1]\nOur budget is $400."), user("[Ben|2]\nOur budget is $500."), to="group")
+
+    assert ledger(archive, "what did Ben say about the budget")[0]["said_by"] == "Ben (2)"
+
+
 def test_what_is_said_later_is_in_the_ledger_too(tmp_path: Path) -> None:
     """Nothing needs to be done for it."""
     archive = Archive(tmp_path, user("Our budget is $400."))
