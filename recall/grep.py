@@ -27,7 +27,7 @@ from ..search.query import Query
 from ..search.ranking import COVERING
 from ..search.scope import Filters
 from ..text import blobs, statements, tokens
-from . import beside, lines
+from . import beside, lines, speakers
 from .access import Access, Chosen
 from .paging import Answer, Line, Room, iso, lost_files, node_frame, short, spoken, time_said
 from .second_look import LITTLE, Read, second_look
@@ -51,36 +51,6 @@ _FEW_CHARS = 60  # words that are said again
 _ROUNDS = 8  # hits beside which the other half of a tool's round is told
 _CLOSING_CHARS, _BROAD_CLOSING_CHARS = 360, 160  # of the reply that closed a request
 _MOST_OF_SPEAKER = 600  # messages with a speaker's name that one search looks at
-#: A question for what somebody said; the name, and what it was about.
-_WHAT_THEY_SAID = (
-    re.compile(
-        r"\s*what (?:did|has|was|is) (?P<name>\w[\w .'-]{0,60}?) "
-        r"(?:say|said|saying|write|written|ask|asked|tell|told|want|mention|think)"
-        r"(?: (?:us|me|you))?(?:(?: about| on| for| of| to|:)? (?P<about>[^?]+?))?\s*\??\s*",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"\s*was (?:hat(?:te)?|wollte|meinte|sagte|schrieb) (?P<name>\w[\w .'-]{0,60}?)(?: (?:uns|mir|dir|euch))?"
-        r"(?: (?:über|zum?|zur|von|vom|wegen) (?P<about>[^?]+?))?"
-        r"(?: (?:gesagt|geschrieben|gemeint|erzählt|gefragt|gewollt|vorgeschlagen))?\s*\??\s*",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"[\s¿]*qué (?:dijo|ha dicho|escribió|quería|pidió|preguntó) "
-        r"(?P<name>\w[\w.'-]{0,60}(?: (?!sobre|de|del)\w[\w.'-]*){0,2})"
-        r"(?: (?:sobre|del?|acerca del?) (?P<about>[^?]+?))?\s*\??\s*",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"\s*(?:qu['’]est-ce que|qu['’]a) (?P<name>\w[\w .'-]{0,60}?) (?:a )?(?:dit|écrit|demandé|voulu)"
-        r"(?: (?:sur|de|du|à propos de) (?P<about>[^?]+?))?\s*\??\s*",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        r"\s*(?P<name>[^\s，。？?]{1,30}?)(?:(?:关于|對於|对)(?P<about>[^？?]{1,40}?))?(?:之前|昨天|刚才)?(?:都)?(?:说|講|讲|提|写)(?:了|过)?(?:些)?"
-        r"什么[^？?]{0,20}[？?]?\s*"
-    ),
-)
 _SUMMARIES = 2  # in it, beside messages
 _CLOSING = "." * 120  # what its last line costs, and how many hits are told beside those that were found
 _MOST_SIZED = 60  # hits whose stretches are planned; of further ones, where there is room, a sentence is shown
@@ -229,16 +199,12 @@ class Search:
     def _said_by(self, limit: int, last_id: int | None) -> Hits:
         """Messages of one speaker: the index finds their name, each message tells whether it is who said it."""
         ask = self._ask
-        named = words.phrase(ask.speaker)
-        if not named:
-            raise BadRequest(
-                f"speaker={ask.speaker[:60]!r} is not accepted; give a name or an id as an answer shows it"
-            )
+        named = words.phrase(ask.speaker)  # "" of a name without a letter: then each message tells
         filters = Filters(("user",), ask.sources, ask.since, ask.until, last_id=last_id, speaker=named)
         return self._as_many(
             limit,
             lambda n: self._found(min(n, _MOST_OF_SPEAKER), filters),
-            lambda _, row: _is(self._caller.speaker(row), ask.speaker),
+            lambda _, row: speakers.is_called(self._caller.speaker(row), ask.speaker),
         )
 
     def _found(self, limit: int, filters: Filters) -> Hits:
@@ -898,27 +864,41 @@ def _argument_at(row: Row, at: int) -> int:
     return 0
 
 
-def _is(speaker: tuple[str, str], wanted: str) -> bool:
-    """Is somebody called so: by their id, their name, its beginning, or both as an answer shows them?"""
-    name, number, wanted = speaker[0].casefold(), speaker[1].casefold(), wanted.casefold()
-    return wanted in (name, number, spoken(speaker).casefold()) or name.startswith(f"{wanted} ")
-
-
 def _of_speaker(ask: Ask) -> Ask | None:
-    """ "What did Anna say about the budget", in five languages, as what it asks for; None for any other question."""
-    asked = (each.fullmatch(ask.query) for each in _WHAT_THEY_SAID)
-    found = next(filter(None, asked), None) if not ask.regex and not ask.speaker else None
-    if found is None:
+    """ "What did Anna say about the budget" and its like as what is asked for; None for any other question."""
+    asked = speakers.asked(ask.query) if not ask.regex and not ask.speaker else None
+    if asked is None:
         return None
-    name, about = found["name"].strip(), (found["about"] or "").strip()
-    return replace(ask, speaker=name, query=about or name, sort=ask.sort if about else "recency")
+    if asked.name == speakers.ANYBODY:
+        return replace(ask, query=asked.about, roles=ask.roles or ("user", "assistant"))
+    sort = ask.sort if asked.about else "recency"
+    return replace(ask, speaker=asked.name, query=asked.about or asked.name, sort=sort)
+
+
+def _speaks(caller: Access, asked: Ask) -> bool:
+    """Is there somebody of that name, whatever they said?"""
+    return bool(Search(caller, replace(asked, query=asked.speaker, sort="recency")).messages(1).hits)
+
+
+def _noted(out: Answer, note: str) -> Answer:
+    return {**out, "notes": [*out.get("notes", ()), note]} if note and out["results"] else out
 
 
 def grep(caller: Access, ask: Ask, room: Room) -> Answer:
     """Answer one ``lcm_grep``."""
     asked, cursor = _of_speaker(ask), _cursor(ask.cursor)
-    if asked is not None and (cursor is None or cursor.fits(asked)):
-        out = Search(caller, asked).answer(replace(room))
-        if out["results"] or (cursor is not None and not cursor.fits(ask)):
-            return {**out, "notes": [*out.get("notes", ()), f"only what {asked.speaker} said"]}
+    if asked is None:
+        return Search(caller, ask).answer(room)
+    note = f"only what {asked.speaker} said" if asked.speaker else "each hit names who said it"
+    others = replace(asked, speaker="")
+    besides = f"{asked.speaker} said nothing that these words find: this is what others said"
+    if cursor is not None:
+        noted = {asked: note, **({others: besides} if asked.speaker else {})}
+        same = next((each for each in noted if cursor.fits(each)), ask)
+        return _noted(Search(caller, same).answer(room), noted.get(same, ""))
+    out = Search(caller, asked).answer(replace(room))
+    if any("speaker" in each for each in out["results"]):
+        return _noted(out, note)
+    if asked.speaker and _speaks(caller, asked):
+        return _noted(Search(caller, others).answer(room), besides)
     return Search(caller, ask).answer(room)

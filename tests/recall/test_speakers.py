@@ -140,6 +140,116 @@ def test_what_somebody_said_is_asked_in_many_languages(tmp_path: Path, question:
     assert archive.found(question) == found
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "did Ben mention the invoice?",
+        "has ben said anything on the invoice",
+        "Ben's opinion on the invoice",
+        "Ben wanted the invoice",
+        "Hat Ben die invoice erwähnt?",
+        "hat Ben gesagt, dass die invoice fehlt?",
+        "Bens Meinung zur invoice",
+        "Ben wollte die invoice",
+        "Ben a-t-il mentionné l'invoice ?",
+        "l'avis de Ben sur l'invoice",
+        "Ben voulait l'invoice",
+        "¿Mencionó Ben la invoice?",
+        "la opinión de Ben sobre la invoice",
+        "Ben quería la invoice",
+        "Ben ha menzionato la invoice?",
+        "Cosa ha detto Ben sulla invoice?",
+        "il parere di Ben sulla invoice",
+        "Ben voleva la invoice",
+        "O Ben mencionou a invoice?",
+        "O que o Ben disse sobre a invoice?",
+        "a opinião do Ben sobre a invoice",
+        "o Ben queria a invoice",
+    ],
+)
+def test_whether_somebody_said_it_is_answered_with_their_words(tmp_path: Path, question: str) -> None:
+    """In six languages, with a verb or a noun for it; the agent's words about it are left out."""
+    archive = group(
+        tmp_path, "[Anna|1]\nBen must send the invoice", "[Ben|2]\nI sent the invoice", "[Ben|2]\nlunch at 12"
+    )
+
+    assert archive.found(question) == [3]
+    assert "only what ben said" in [note.lower() for note in archive.grep(question)["notes"]]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "who said that the deploy failed?", "did anyone mention the deploy", "Wer hat gesagt, dass der deploy failed?",
+        "Qui a dit que le deploy failed ?", "¿Quién dijo que el deploy failed?", "Chi ha detto che il deploy failed?",
+        "Quem disse que o deploy failed?", "谁说deploy failed？",
+    ],
+)  # fmt: skip
+def test_who_said_it_is_answered_with_names(tmp_path: Path, question: str) -> None:
+    """On each hit; what tools answered was said by nobody."""
+    archive = group(tmp_path, "[Anna|1]\nthe deploy failed again", "[Ben|2]\nthe deploy failed on my side")
+    archive.say(calls("{}"), result("the deploy failed"), to="group")
+    found = archive.grep(question)
+
+    assert {each["speaker"] for each in found["results"] if each["role"] == "user"} == {"Anna (1)", "Ben (2)"}
+    assert "tool" not in {each["role"] for each in found["results"]}
+    assert "each hit names who said it" in found["notes"]
+
+
+def test_what_somebody_never_spoke_of_is_searched_among_all(tmp_path: Path) -> None:
+    """And the answer says so."""
+    archive = group(tmp_path, "[Anna|1]\nthe invoice is late", "[Ben|2]\nlunch at 12")
+    for n in range(4):
+        archive.say(user(f"[Anna|1]\nthe invoice {n} is here"), to="group")
+    found = archive.grep("did Ben mention the invoice?", limit=3)
+    more = archive.grep("did Ben mention the invoice?", limit=3, cursor=found["next_cursor"])
+
+    shown = [each for each in (*found["results"], *more["results"]) if each["match"] != "near"]
+    assert {each["store_id"] for each in shown} == {1, 5, 6, 7, 8}
+    for page in (found, more):
+        assert "Ben said nothing that these words find: this is what others said" in page["notes"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "did Carl mention the invoice?",
+        "May wanted the invoice",
+        "what will the invoice say",
+        "the invoice said it is late",
+    ],
+)
+def test_a_name_that_no_speaker_has_is_a_word(tmp_path: Path, question: str) -> None:
+    """Nothing is filtered, and nothing is said of it."""
+    archive = group(tmp_path, "[Anna|1]\nthe invoice is late", "[Mark|2]\nlunch at 12")
+    found = archive.grep(question)
+
+    assert found["results"][0]["store_id"] == 1
+    assert not any("only what" in each for each in found.get("notes", ()))
+
+
+def test_who_said_it_is_no_question_of_a_chat_with_one_person(tmp_path: Path) -> None:
+    """There it is searched as it was typed."""
+    archive = Archive(tmp_path, calls("{}"), result("the deploy failed"), user("ok"))
+
+    assert archive.found("who said that the deploy failed")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("speaker", "wanted"),
+    [
+        ("🌸 Anna 🌸", "Anna"), ("🌸 Anna 🌸", "anna 🌸"), ("🌸", "🌸"), ("Anna Schmidt", "Schmidt"), ("ben_k", "ben_k"),
+        ("O'Neil", "o'neil"), ("Dr. Anna", "Dr Anna"), ("李明", "李明"),
+    ],
+)  # fmt: skip
+def test_signs_in_a_name_need_not_be_typed(tmp_path: Path, speaker: str, wanted: str) -> None:
+    """And either of the names of somebody who has two is enough."""
+    archive = group(tmp_path, f"[{speaker}|7]\nthe invoice is late", "[Ben|2]\nthe invoice is paid")
+
+    assert archive.found("invoice", speaker=wanted) == [1]
+    assert archive.found(f"did {wanted} mention the invoice?") == [1]
+
+
 def test_a_speaker_may_be_named_as_an_answer_names_them(tmp_path: Path) -> None:
     """Name and id."""
     archive = group(tmp_path, "[Anna|1]\nthe budget is 40", "[Anna|2]\nthe budget is 60")
