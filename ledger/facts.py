@@ -181,6 +181,12 @@ _DECISIONS: Final = (
         re.IGNORECASE,
     ),
     lazy(
+        r"\bwe(?:['’]ve| have)? (?:just |now |finally )?(?P<subject>switched|migrated) "
+        r"(?P<value>(?:(?:the|our) (?:[\w-]+ ){1,3}?)?(?:from [^\s.;!?]+ )?(?:over |back )?to "
+        rf"(?-i:[A-Z]){_CHOSEN}{{1,60}}?){_ENDS}",
+        re.IGNORECASE,
+    ),
+    lazy(
         rf"^(?:(?:ok(?:ay)?|yes|alright|perfect|great),? )+(?:please )?(?P<subject>use|go with) "
         rf"(?P<value>{_CHOSEN}{{2,100}}?)(?: then| please)?{_ENDS}",
         re.IGNORECASE,

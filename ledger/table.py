@@ -8,7 +8,7 @@ stays here. Marks of operators are facts in ``meta``. Whose messages may be read
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from ..storage.connection import Database
 from ..storage.meta import Meta
 from ..store import MessageStore
 from ..text import markers, salience, statements
-from . import facts
+from . import choices, facts
 from .facts import Fact
 
 PINNED, STRUCK, CORRECTED = "pinned", "struck", "corrected"
@@ -30,11 +30,14 @@ _READ: Final = "ledger:{}"  # the newest sequence number that was looked at
 _MARKS: Final = "ledger_marks:{}"
 _SPEAKERS: Final = 50  # of whom the last message is remembered
 _IN_A_ROW: Final = 5  # messages of a speaker that may be taken back one after the other
-_RULES: Final = 200  # newest ones that a rule is compared with
+_COMPARED: Final = 200  # newest rules or decisions that one is compared with
+_DECIDED, _CHOSE = frozenset(("decided", "agreed", "settled", "opted")), frozenset(("chose", "chosen"))
 NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
 
 #: Facts that summarisers found, by the address of their message.
 Told = Mapping[int, Sequence[StatedFact]]
+#: What a later fact does to an earlier one of its kind.
+Relation = Callable[[Fact, Fact], choices.Relation]
 NONE_TOLD: Final[Told] = MappingProxyType({})
 
 
@@ -185,7 +188,9 @@ def entries(
             said = marks.get(name, {})
             times = before.times + 1 if before is not None else 1
             found[same] = Entry(name, fact, row, said.get("mark", ""), said.get("correction", ""), times)
-    related = _rules_related(_related(list(found.values()), speakers), speakers)
+    related = _related(list(found.values()), speakers)
+    for kind, relation in ((facts.RULE, _of_rules), (facts.DECISION, _of_decisions)):
+        related = _by_words(related, speakers, kind, relation)
     return [
         each
         for each in related
@@ -222,23 +227,41 @@ def _related(found: Sequence[Entry], speakers: Mapping[int, str]) -> list[Entry]
     return list(out.values())
 
 
-def _rules_related(found: Sequence[Entry], speakers: Mapping[int, str]) -> list[Entry]:
-    """Entries with the rules that replace others; what somebody else says of the same contradicts."""
+def _by_words(found: Sequence[Entry], speakers: Mapping[int, str], kind: str, relation: Relation) -> list[Entry]:
+    """Entries of a kind with those that replace others; what somebody else says of the same contradicts."""
     out = {each.name: each for each in found}
     known: list[Entry] = []
-    for entry in (each for each in found if each.fact.kind == facts.RULE and each.mark != STRUCK):
-        for old in known[-_RULES:]:
-            if not statements.replaces(entry.fact.text, old.fact.text):
-                continue
-            if speakers.get(entry.row.store_id) == speakers.get(old.row.store_id):
+    for entry in (each for each in found if each.fact.kind == kind and each.mark != STRUCK):
+        for old in known[-_COMPARED:]:
+            became = relation(entry.fact, old.fact)
+            if became == "replaces" and speakers.get(entry.row.store_id) == speakers.get(old.row.store_id):
                 out[old.name] = replace(out[old.name], replaced_by=entry.name)
                 out[entry.name] = replace(out[entry.name], replaces=old.name)
                 known.remove(old)
-            else:
+            elif became:
                 out[old.name] = replace(out[old.name], contradicts=entry.name)
                 out[entry.name] = replace(out[entry.name], contradicts=old.name)
         known.append(entry)
     return list(out.values())
+
+
+def _of_rules(later: Fact, earlier: Fact) -> choices.Relation:
+    return "replaces" if statements.replaces(later.text, earlier.text) else ""
+
+
+def _of_decisions(later: Fact, earlier: Fact) -> choices.Relation:
+    return "" if later.told or earlier.told else choices.relation(_decided(later), _decided(earlier))
+
+
+def _decided(fact: Fact) -> str:
+    """What was decided, with its verb."""
+    verb = fact.subject.lower()
+    if verb in _CHOSE:
+        return f"choose {fact.value}"
+    if verb not in _DECIDED:
+        return f"{verb} {fact.value}"
+    before = fact.text[: max(0, fact.text.find(fact.value))].rstrip()
+    return f"to {fact.value}" if before.endswith(" to") else fact.value
 
 
 def _name(row: Row, fact: Fact) -> str:

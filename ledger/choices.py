@@ -1,0 +1,108 @@
+"""
+Decisions on one thing: which later one takes the place of an earlier one, or says otherwise.
+
+Pure. Only where the same thing is named in both, or the later one names what was chosen before as gone; whatever else limits a
+choice (a place, a time, a part) is a part of the thing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+from ..text.salience import lazy
+
+Relation = Literal["", "replaces", "contradicts"]
+
+_REMEMBERED: Final = 2000
+_MOST_WORDS: Final = 4  # of what is chosen, and of the thing: more say something else beside it
+_WORD: Final = re.compile(r"[\w+#]+(?:[.'’/-][\w+#]+)*")
+_FILLERS: Final = frozenset(
+    "a an the my our your this that all just only simply now then instead please again back over after".split()
+)
+_GONE: Final = r"(?:instead of|rather than|in place of) (?P<gone>.+?)"
+_THING: Final = r"(?:for|as) (?P<thing>.+?)"
+_TAKES: Final = r"(?:(?:to )?(?:use|using|go with|going with|adopt|keep|stick (?:with|to)|choose|pick|take) |on |for |)"
+_MOVES: Final = r"(?:to )?(?:switch|switched|move|moved|migrate|migrated|change|changed)"
+_CHOSEN: Final = r"(?P<chosen>(?!to )\S.*?)"
+#: The forms of a decision, behind "we decided" and the like.
+_FORMS: Final = (
+    rf"{_MOVES} from (?P<gone>.+?) (?:over )?to {_CHOSEN} {_THING}",
+    rf"{_MOVES} (?:(?P<thing>(?:the|our|my) [^,]+?) )?from (?P<gone>.+?) (?:over )?to {_CHOSEN}",
+    rf"{_MOVES} (?P<thing>(?:the|our|my) [^,]+?) (?:over |back )?to {_CHOSEN}",
+    rf"(?:to )?replaced? (?P<gone>.+?) (?:with|by) {_CHOSEN}(?: {_THING})?",
+    rf"(?:to )?(?:switch|move|go|migrate)(?: back| over)? to {_CHOSEN} {_THING}",
+    rf"{_TAKES}{_CHOSEN} {_GONE} {_THING}",
+    rf"{_TAKES}{_CHOSEN} {_THING} {_GONE}",
+    rf"{_TAKES}{_CHOSEN} {_THING}",
+    rf"{_TAKES}{_CHOSEN} {_GONE}",
+)
+_CHOICES: Final = tuple(lazy(rf"^{each}(?:,? instead| now| after all)?[.!]?$", re.IGNORECASE) for each in _FORMS)
+#: Among what is chosen: it is so somewhere, or at times.
+_LIMITS: Final = frozenset("for as in on at when if until during while only where from with".split())
+#: For which one chooses again each time.
+_COMES_AGAIN: Final = frozenset(
+    "breakfast lunch dinner supper snack dessert weekend evening morning night week trip party birthday meeting".split()
+)
+#: Somebody chooses one of many such things: a gift for one's mother, and a card for her.
+_ONE_OF_MANY: Final = lazy(r"^(?:to )?(?:choose|pick|take)\b", re.IGNORECASE)
+#: It was otherwise before.
+_OTHERWISE: Final = lazy(
+    r"\b(?:instead|switch(?:ed)?|mov(?:e|ed)|migrat(?:e|ed)|chang(?:e|ed)|replac(?:e|ed)|after all)\b|\bback to\b",
+    re.IGNORECASE,
+)
+#: What is chosen beside what there is, for a while, or not at all.
+_BESIDE: Final = lazy(
+    r"\b(?:also|too|as well|both|additionally|alongside|in addition|besides|either|or|not|never|n['’]t|against|for now|"
+    r"temporarily|this time|today|tonight|for the moment|maybe|perhaps|another|second|one more)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a decision chooses for a thing, what it names as gone, and whether it speaks of a change. In plain words."""
+
+    chosen: frozenset[str]
+    thing: frozenset[str]
+    gone: frozenset[str]
+    changes: bool
+    firm: bool  # there is one such choice for the thing
+
+
+def relation(later: str, earlier: str) -> Relation:
+    """What a later decision does to an earlier one: verb and words of each."""
+    new, old = _choice(later), _choice(earlier)
+    if new is None or old is None or new.chosen & old.chosen:
+        return ""
+    if new.thing and old.thing and new.thing != old.thing:
+        return ""
+    if new.gone and new.gone == old.chosen:
+        return "replaces"
+    if not (new.thing and old.thing) or new.gone:
+        return ""
+    return "replaces" if new.changes else "contradicts" if new.firm and old.firm else ""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _choice(decision: str) -> Choice | None:
+    """The choice that a decision makes; None where its words are not plain."""
+    if _BESIDE.search(decision):
+        return None
+    for pattern in _CHOICES:
+        if found := pattern.match(decision.strip()):
+            parts = found.groupdict()
+            chosen, thing, gone = (_plain(parts.get(name) or "") for name in ("chosen", "thing", "gone"))
+            if not 0 < len(chosen) <= _MOST_WORDS or len(thing) > _MOST_WORDS or not (thing or gone):
+                return None
+            if chosen & _LIMITS or thing & _COMES_AGAIN:
+                return None
+            changes, firm = _OTHERWISE.search(decision) is not None, _ONE_OF_MANY.match(decision) is None
+            return Choice(chosen, thing, gone, changes, firm)
+    return None
+
+
+def _plain(words: str) -> frozenset[str]:
+    return frozenset(word.lower().removesuffix("'s") for word in _WORD.findall(words)) - _FILLERS
