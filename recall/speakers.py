@@ -9,10 +9,19 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from ..search import forms
+
 #: Name of those who may be anybody: who said it is asked.
 ANYBODY: Final = "*"
 _QUESTION_CHARS: Final = 400
-_WORD: Final = re.compile(r"[^\W_]+(?:['’._-][^\W_]+)*")
+_WORD: Final = re.compile(r"\w+")
+#: In front of a question, and nothing of it.
+_LEAD: Final = re.compile(
+    r"(?:(?:so|and|ok(?:ay)?|hey|hi|well|also|btw|wait|und|sag mal|y|et|e),? )?"
+    r"(?:(?:(?:can|could|do) you )?(?:please )?(?:tell me|remind me|know|check|find out|find|show me)(?: if| whether)? |"
+    r"(?:when|where|why) (?=did\b))?",
+    re.IGNORECASE,
+)
 _NAME: Final = r"(?P<name>\S(?:[^?!.,;:\n]{0,60}?\S)?)"
 _SHORT: Final = r"(?P<name>[^\s?!,;:]{1,60}(?: [^\s?!,;:]{1,30}){0,2}?)"
 _ONE: Final = r"(?P<name>[^\s?!,;:]{1,60})"
@@ -34,6 +43,10 @@ _WHAT: Final = (
     (
         rf"what (?:did|has|was|is|does) {_NAME} "
         rf"(?:say|said|saying|write|written|ask|asked|tell|told|want|mention|think|suggest|propose){_EN}(?: {_ABOUT})?"
+    ),
+    (
+        rf"what {_SHORT} (?:said|says|wanted|wants|wrote|asked|told|mentioned|thinks|thought|suggested|proposed)"
+        rf"{_EN}(?: {_ABOUT})?"
     ),
     (
         rf"was (?:hat(?:te)?|wollte|meinte|sagte|schrieb|denkt|meint|hält) {_NAME}(?: (?:uns|mir|dir|euch))?"
@@ -75,8 +88,8 @@ _DID: Final = (
 )
 _OPINION: Final = (
     (
-        rf"(?:what (?:is|was|are|were) )?{_SHORT}(?:['’]s|(?<=s)['’]) (?:opinion|view|views|take|thoughts?|comments?|ideas?|"
-        r"suggestions?|proposal|feedback|position|stance|concerns?|words?|message|request)s? "
+        rf"(?:what(?:['’]?s| is| was| are| were) )?{_SHORT}(?:['’]s|(?<=s)['’]) (?:opinion|view|views|take|thoughts?|"
+        r"comments?|ideas?|suggestions?|proposal|feedback|position|stance|concerns?|words?|message|request)s? "
         rf"(?:about|on|for|of|regarding|to) {_ABOUT}"
     ),
     (
@@ -146,6 +159,8 @@ def asked(question: str) -> Asked | None:
     """What a question asks for of what somebody said; None for any other question."""
     if len(question) > _QUESTION_CHARS or "\n" in question.strip():
         return None
+    question = " ".join(question.split())
+    question = question[found.end() :] if (found := _LEAD.match(question)) else question
     for pattern in _UNNAMED:
         if found := pattern.fullmatch(question):
             return Asked(ANYBODY, found["about"].strip())
@@ -163,7 +178,7 @@ def _asked(found: re.Match[str]) -> Asked | None:
 def is_called(speaker: tuple[str, str], wanted: str) -> bool:
     """Is somebody called so: by their id, by one of their names or several in a row, or by both as an answer shows them?
 
-    Case and signs count for nothing, where a name has letters at all.
+    Case, accents and signs count for nothing, where a name has letters at all.
     """
     name, number = speaker
     if wanted.casefold() in (name.casefold(), number.casefold()):
@@ -173,4 +188,4 @@ def is_called(speaker: tuple[str, str], wanted: str) -> bool:
 
 
 def _words(name: str) -> str:
-    return f" {' '.join(_WORD.findall(name.casefold()))} "
+    return f" {' '.join(_WORD.findall(forms.plain(name.casefold())))} "

@@ -147,6 +147,10 @@ def test_what_somebody_said_is_asked_in_many_languages(tmp_path: Path, question:
         "has ben said anything on the invoice",
         "Ben's opinion on the invoice",
         "Ben wanted the invoice",
+        "so, did  Ben mention the invoice?",
+        "can you tell me what Ben said about the invoice",
+        "what's Ben's opinion on the invoice?",
+        "when did Ben mention the invoice?",
         "Hat Ben die invoice erwähnt?",
         "hat Ben gesagt, dass die invoice fehlt?",
         "Bens Meinung zur invoice",
@@ -239,6 +243,7 @@ def test_who_said_it_is_no_question_of_a_chat_with_one_person(tmp_path: Path) ->
     ("speaker", "wanted"),
     [
         ("🌸 Anna 🌸", "Anna"), ("🌸 Anna 🌸", "anna 🌸"), ("🌸", "🌸"), ("Anna Schmidt", "Schmidt"), ("ben_k", "ben_k"),
+        ("Ólafur", "olafur"), ("Jean-Luc", "Jean Luc"),
         ("O'Neil", "o'neil"), ("Dr. Anna", "Dr Anna"), ("李明", "李明"),
     ],
 )  # fmt: skip
