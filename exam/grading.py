@@ -102,7 +102,7 @@ def _prompt(deps: Access, session: Session) -> Assembly | None:
     """The newest prompt of the conversation; of a branch that built none, the one that it began with."""
     for conversation_id, cut in reversed(deps.sessions.ancestry(session.conversation_id)):
         if cut is None:
-            fitting = [each for each in [deps.assembly()] if each is not None]
+            fitting = [each for each in [deps.shown_assembly()] if each is not None]
         else:
             fitting = [each for each in deps.dag.assemblies(conversation_id) if each.last_seq <= cut.seq]
         if fitting:

@@ -196,8 +196,12 @@ class Access:
         return self.sessions.carried(self.session.conversation_id) if self.session is not None else ()
 
     def assembly(self) -> Assembly | None:
-        """The newest prompt of this conversation; where the host refused that, the one that it shows instead."""
-        newest = self.dag.latest_assembly(self.session.conversation_id) if self.session is not None else None
+        """The newest prompt that was built in this conversation."""
+        return self.dag.latest_assembly(self.session.conversation_id) if self.session is not None else None
+
+    def shown_assembly(self) -> Assembly | None:
+        """The newest prompt of this conversation; where the host refused that, the one that its list shows instead."""
+        newest = self.assembly()
         if newest is None or self.session is None:
             return None
         match Meta(self.db).value(SHOWN + self.session.session_id):
