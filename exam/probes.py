@@ -83,7 +83,7 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
     users = [row for row in prose if row.head.role == "user"]
     done = work_log.steps(said)
     by_id = {row.store_id: row for row in prose}
-    return [
+    return _clear([
         *_task(users),
         *_spread(list(_rules(users, seen)), _RULES),
         *(_file(each) for each in work_log.changes(done)[-_FILES:]),
@@ -91,7 +91,13 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
         *_spread(list(_finished(closed, by_id, done, seen)), _FINISHED),
         *(_open(row, seen) for row in work_log.unfinished(users, closed)[-_OPEN - 1 : -1]),
         *_spread(list(_values(prose, seen)), _VALUES),
-    ]
+    ])  # fmt: skip
+
+
+def _clear(made: Sequence[Probe]) -> list[Probe]:
+    """Probes whose question has one answer here: of several nobody could tell which is meant."""
+    asked = Counter(each.question for each in made)
+    return [each for each in made if asked[each.question] == 1]
 
 
 def _spread(items: Sequence[Probe], most: int) -> list[Probe]:
@@ -133,7 +139,8 @@ def _finished(
     closed: dict[int, work_log.Closed], rows: dict[int, Row], done: Sequence[work_log.Step], seen: Counter[str]
 ) -> Iterator[Probe]:
     for at, end in closed.items():
-        if topic := _rare(markers.typed(rows[at].text), seen):
+        topic = _rare(markers.typed(rows[at].text), seen)
+        if " " in topic:  # one word alone is no question
             yield verbatim("finished", f"Is this finished: {topic}?", end.store_id, end.outcome)
     for entry in work_log.commits(done):
         text = entry.text.removeprefix("committed ")[1:-1]

@@ -73,6 +73,17 @@ def test_no_question_is_asked_that_several_values_answer(world: World) -> None:
     assert [probe.answer for probe in probes(rows) if probe.kind == "values"] == [said[2]]
 
 
+def test_no_question_has_two_answers_or_one_word(world: World) -> None:
+    """Nobody could tell which of some requests in equal words is meant, or what "port" is to be finished with."""
+    live = chat().user("Port 7 it.").says("Done. I moved the billing service to port 7.")
+    for n in range(4):
+        live.user(f"Look at part {n} of the listing.").says("Which one do you mean?")
+    world.take(live.user("And now the parser, please."))
+    rows = [row for rows in world.store.row_batches() for row in rows]
+
+    assert [probe.kind for probe in probes(rows)] == ["task"]
+
+
 def test_what_is_raw_or_in_the_present_state_is_in_the_prompt(world: World) -> None:
     """After a compaction that folded all of it away."""
     world.compact(talk())
