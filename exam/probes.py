@@ -95,9 +95,9 @@ def probes(rows: Sequence[Row]) -> list[Probe]:
 
 
 def _clear(made: Sequence[Probe]) -> list[Probe]:
-    """Probes whose question has one answer here: of several nobody could tell which is meant."""
-    asked = Counter(each.question for each in made)
-    return [each for each in made if asked[each.question] == 1]
+    """Probes without those whose question another one answers anew: the newest answer is meant."""
+    newest = {each.question: each for each in sorted(made, key=lambda each: each.store_id)}
+    return [each for each in made if newest[each.question] is each]
 
 
 def _spread(items: Sequence[Probe], most: int) -> list[Probe]:

@@ -73,15 +73,17 @@ def test_no_question_is_asked_that_several_values_answer(world: World) -> None:
     assert [probe.answer for probe in probes(rows) if probe.kind == "values"] == [said[2]]
 
 
-def test_no_question_has_two_answers_or_one_word(world: World) -> None:
-    """Nobody could tell which of some requests in equal words is meant, or what "port" is to be finished with."""
+def test_a_question_is_asked_once_and_has_more_than_one_word(world: World) -> None:
+    """Of some requests in equal words the newest is meant; what "port" is to be finished with nobody could tell."""
     live = chat().user("Port 7 it.").says("Done. I moved the billing service to port 7.")
     for n in range(4):
         live.user(f"Look at part {n} of the listing.").says("Which one do you mean?")
-    world.take(live.user("And now the parser, please."))
+    world.take(live.user("Now repair the invoice parser."))
     rows = [row for rows in world.store.row_batches() for row in rows]
 
-    assert [probe.kind for probe in probes(rows)] == ["task"]
+    assert [(probe.kind, probe.answer) for probe in probes(rows)] == [
+        ("task", "Now repair the invoice parser."), ("open", "Look at part 3 of the listing."),
+    ]  # fmt: skip
 
 
 def test_what_is_raw_or_in_the_present_state_is_in_the_prompt(world: World) -> None:
