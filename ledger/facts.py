@@ -308,10 +308,11 @@ def told(text: str, facts: Iterable[StatedFact], known: Iterable[Fact]) -> tuple
 
     ``known``: those that the rules found, which are not told again.
     """
-    if markers.host_block(text):
+    facts = tuple(facts)
+    if not facts or markers.host_block(text):
         return ()
     typed = markers.typed(text).strip()
-    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False))))
+    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False)[:_READ_CHARS])))
     out = list(known)
     for each in facts:
         fact = _told(typed, own, each)

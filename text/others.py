@@ -21,7 +21,7 @@ _CODE: Final = lazy(r"```.*?(?:```|\Z)", re.DOTALL)
 _OTHERS: Final = lazy(
     r"^[ \t]*>[^\n]*$|^[ \t]*(?:\"[^\"\n]*\n[^\"]*\"|“[^”\n]*\n[^”]*”|„[^“\n]*\n[^“]*“|«[^»\n]*\n[^»]*»)|"
     r"<(?P<tag>file|doc(?:ument)?|attachment|e?mail|message|page|article|content|context|log|output|result|tool_result|data|"
-    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>.*?(?:</(?P=tag)>|\Z)",
+    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>(?:.*?</(?P=tag)>|[ \t]*\n.*\Z)",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,
 )
 _NAME: Final = r"[^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}"
@@ -54,6 +54,10 @@ _GREETED: Final = lazy(
     r"(?:各位|尊敬的)[^\n，,：:]{1,12}[，,：:])|"
     rf"{_GREETS}(?! (?:there|hermes|claude|assistant|chat ?gpt|gpt|gemini|agent|bot|ai|copilot|again)\b) [^\n,:.!]{{2,40}}[,:!])",
     re.MULTILINE | re.IGNORECASE,
+)
+#: Greeting of a talk: at the beginning of a message it is the agent that is greeted, whatever it is called.
+_TALKS: Final = lazy(
+    rf"[ \t]*(?:hi|hello|hey|hallo|moin|hola|salut|ciao|olá|привет)\b(?! {_EVERYBODY}\b)", re.IGNORECASE
 )
 #: End of a letter: the words before a name, and the name.
 _SIGNED: Final = lazy(
@@ -89,6 +93,12 @@ _SAYS: Final = lazy(
 _RULES: Final = lazy(
     r"\b(?:rules?|guidelines?|requirements?|instructions?|conventions?|preferences?|notes?|templates?|style|format|regeln|reglas|"
     r"règles|regole|правила)\b|规则|要求",
+    re.IGNORECASE,
+)
+#: Beginning of such a line that says how to write something.
+_ORDERS: Final = lazy(
+    r"[ \t]*(?:(?:here is|here['’]s|this is) how|how to|for|from now on|when(?:ever)?|if|in|"
+    r"(?:please )?(?:write|use|make|put))\b",
     re.IGNORECASE,
 )
 #: Lines of a program's log.
@@ -157,7 +167,11 @@ def _without_letters(text: str) -> str:
         [
             *((match.start(), True) for match in _MAILED.finditer(text)),
             *((match.end(), True) for match in _ANNOUNCED.finditer(text) if _is_handed_on(match["line"])),
-            *((match.start(), bool(match["all"])) for match in _GREETED.finditer(text)),
+            *(
+                (match.start(), bool(match["all"]))
+                for match in _GREETED.finditer(text)
+                if not _greets_agent(text, match)
+            ),
         ]
     )
     if not begins:
@@ -172,9 +186,13 @@ def _without_letters(text: str) -> str:
     return "\n".join([*out, text[at:]])
 
 
+def _greets_agent(text: str, greeting: re.Match[str]) -> bool:
+    return not greeting["all"] and not text[: greeting.start()].strip() and _TALKS.match(greeting[0]) is not None
+
+
 def _is_handed_on(line: str) -> bool:
     """Does a line announce what somebody else wrote?"""
-    if _RULES.search(line):
+    if _RULES.search(line) or _ORDERS.match(line):
         return False
     return (_LETTER.search(line) and _PASSED_ON.search(line)) is not None or _SAYS.search(line) is not None
 
