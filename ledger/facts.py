@@ -24,6 +24,7 @@ from .rules import is_rule, may_be_rule
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
 _READ_CHARS: Final = 6000
+_TOLD_CHARS: Final = 40_000  # in which the words of a summariser's fact are looked for
 _OF_A_MESSAGE: Final = 12
 _MOVED_CHARS: Final = 20_000  # of a message, in which words that moved are looked for
 #: Where a quotation may begin; between Chinese or Japanese signs anywhere.
@@ -312,7 +313,7 @@ def told(text: str, facts: Iterable[StatedFact], known: Iterable[Fact]) -> tuple
     if not facts or markers.host_block(text):
         return ()
     typed = markers.typed(text).strip()
-    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False)[:_READ_CHARS])))
+    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False)[:_TOLD_CHARS])))
     out = list(known)
     for each in facts:
         fact = _told(typed, own, each)
