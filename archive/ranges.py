@@ -289,7 +289,10 @@ class ArchivedRanges:
         return [archive for archive in found if self._archives.request(archive.handle) in shown]
 
     def runs(self, messages: Sequence[Message], entries: Sequence[Entry], archives: Sequence[Archive]) -> list[Run]:
-        """The archived ranges that the list shows as they are, in order, whole groups, never the latest request."""
+        """The archived ranges that the list shows as they are, in order, whole groups, never the latest request.
+
+        No two overlap: a range that was archived while a message stood in the midst of another one may hold all of that.
+        """
         raw = {store_id for entry in entries for store_id in entry.ids}
         members = [(each, self.members(each)) for each in archives if each.state == ARCHIVED]
         wanted = [(each, ids) for each, ids in members if not raw.isdisjoint(ids)]
@@ -308,7 +311,11 @@ class ArchivedRanges:
             whole = [g for g in groups if g.whole and g.start >= shown[0] and g.stop <= stop]
             if whole:
                 out.append(Run(archive, whole[0].start, whole[-1].stop))
-        return sorted(out, key=lambda run: run.first)
+        apart: list[Run] = []
+        for run in sorted(out, key=lambda run: (run.first, -run.stop)):
+            if not apart or run.first >= apart[-1].stop:
+                apart.append(run)
+        return apart
 
     def members(self, archive: Archive) -> frozenset[int]:
         """The rows of an archive, and those that replaced one of them since (the host edits messages in place)."""

@@ -160,6 +160,15 @@ def test_ranges_do_not_overlap(agent: Agent, first: int, last: int) -> None:
     assert len(agent.call(live, "list")["archives"]) == 1
 
 
+def test_a_range_around_an_older_one_stands_for_all_of_it(agent: Agent) -> None:
+    """A message stood in the midst of the older one when the larger was archived; then the host dropped it."""
+    live = talk()
+    agent.store(live, 4, 7)
+    agent.store(Chat([*live[:7], *chat().says("Wait."), *live[7:]]), 0, 12)
+
+    assert agent.request(live).state == "applied"
+
+
 def test_neighbours_may_be_archived_one_by_one(agent: Agent) -> None:
     """Two placeholders in a row are a valid chat."""
     live = talk()
