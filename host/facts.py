@@ -370,9 +370,9 @@ def rough(messages: Sequence[Mapping[str, Any]]) -> int:
 
 
 def told_apart(answer: str) -> str:
-    """A tool's answer in lines that the host does not take for a failure because of what it quotes.
+    """Answer of a tool that the host does not take for a failure because of an error that it quotes.
 
-    The host looks for signs of one in the first characters of every tool's result. After three it warns the agent.
+    The host looks for signs of a failure in the first characters of each result. After three it warns the agent.
     """
     shown = answer[:_ALARM_CHARS].lower()
     if answer.startswith(("{", "[")) or not any(sign in shown for sign in _ALARMS):

@@ -1,8 +1,8 @@
 """
 Decisions on one thing: which later one takes the place of an earlier one, or says otherwise.
 
-Pure. Only where the same thing is named in both, or the later one names what was chosen before as gone; whatever else limits a
-choice (a place, a time, a part) is a part of the thing.
+Pure. Only where the same thing is named in both, or the later one names what was chosen before as gone. A limit of
+the choice (a place, a time, a part) belongs to the thing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _BESIDE: Final = lazy(
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a decision chooses for a thing, what it names as gone, and whether it speaks of a change. In plain words."""
+    """Parts of a decision in plain words: the choice, the thing it is for, the choice that is gone; does it speak of a change?"""
 
     chosen: frozenset[str]
     thing: frozenset[str]
@@ -73,7 +73,7 @@ class Choice:
 
 
 def relation(later: str, earlier: str) -> Relation:
-    """What a later decision does to an earlier one: verb and words of each."""
+    """Relation of a later decision to an earlier one; each with its verb."""
     new, old = _choice(later), _choice(earlier)
     if new is None or old is None or new.chosen & old.chosen:
         return ""
@@ -88,7 +88,7 @@ def relation(later: str, earlier: str) -> Relation:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _choice(decision: str) -> Choice | None:
-    """The choice that a decision makes; None where its words are not plain."""
+    """Choice that a decision makes; None where its words fit no known form."""
     if _BESIDE.search(decision):
         return None
     for pattern in _CHOICES:

@@ -254,7 +254,7 @@ def _of_decisions(later: Fact, earlier: Fact) -> choices.Relation:
 
 
 def _decided(fact: Fact) -> str:
-    """What was decided, with its verb."""
+    """Words of a decision, with its verb."""
     verb = fact.subject.lower()
     if verb in _CHOSE:
         return f"choose {fact.value}"

@@ -28,8 +28,8 @@ _LISTS: Final = (f"{FILES}: ", "Anchors: ")
 _LINE_CHARS: Final = 280
 _ERROR_CHARS: Final = 120
 _ERRORS_OF_ONE: Final = 3
-#: Of the room that is left, what each section may take; the user's words have the rest. Replies that refuse are few and long, and
-#: weeks later nobody remembers what was said there; of what a user wrote much is small talk.
+#: Of the room that is left, what each section may take; the user's words have the rest. A reply that refuses is long and
+#: seldom said again; much of what users write is small talk.
 _ERRORS_SHARE: Final = 0.3
 _DONE_SHARE: Final = 0.35
 _REFUSED_SHARE: Final = 0.7

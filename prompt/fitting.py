@@ -96,7 +96,7 @@ def line_tokens(text: str) -> int:
 
 
 def _claimed(parts: Sequence[Part], room: int) -> _Taking:
-    """What the kinds take that come first: whole if that fits their share, else shorter, else the newest lines that fit.
+    """Lines of the kinds that claim room: all if they fit the share, else shorter, else the newest that fit.
 
     Where nothing is sure to a kind, its first line that does not fit ends it: the older ones have no better right.
     """

@@ -228,7 +228,7 @@ class _Tree:
 
 
 def changed(step: Step) -> Iterator[tuple[str, str]]:
-    """(path, operation) of what a step changed, as the step names it."""
+    """Files that a step changed: path as the step names it, and operation."""
     name = step.call.name
     operation = next((word for word, pattern in _OPERATIONS if pattern.search(name)), "")
     if operation and not statements.READING.match(name):

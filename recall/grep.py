@@ -876,7 +876,7 @@ def _of_speaker(ask: Ask) -> Ask | None:
 
 
 def _speaks(caller: Access, asked: Ask) -> bool:
-    """Is there somebody of that name, whatever they said?"""
+    """Does a speaker of that name occur in what may be searched?"""
     return bool(Search(caller, replace(asked, query=asked.speaker, sort="recency")).messages(1).hits)
 
 

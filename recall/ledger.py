@@ -24,7 +24,7 @@ from .paging import Answer, Room, iso, spoken, time_said
 _LOOKS_S: Final = 3.0
 _WORTH_KEEPING: Final = 200  # messages looked at
 _ENOUGH: Final = 0.35  # of what the best entry says of the words, weighed by rarity
-#: What a decision is asked for with, whatever its own words are.
+#: Words with which people ask for a decision; its own may be others.
 _ASKED_FOR: Final = {DECISION: "decide use choose chose chosen agree pick"}
 
 
@@ -57,7 +57,7 @@ def find(caller: Access, name: str) -> Entry:
 
 
 def kept(caller: Access) -> tuple[int, int]:
-    """(entries that operators keep in this conversation's prompt, tokens that they take there)."""
+    """Number of entries that operators keep in this conversation's prompt, and the tokens that they take."""
     if caller.session is None:  # asking makes no database
         return 0, 0
     scope = caller.current()
@@ -68,7 +68,7 @@ def kept(caller: Access) -> tuple[int, int]:
 
 
 def kept_room(state_tokens: int) -> int:
-    """Tokens that the present state keeps for such entries, whatever else it has to say."""
+    """Tokens of the present state that are kept for pinned and corrected entries."""
     return int(state_tokens * PINNED_SHARE)
 
 
@@ -165,7 +165,7 @@ def _rarity(count: int, of: int) -> float:
 
 
 def _text(entry: Entry) -> str:
-    """All that an entry may be asked for with."""
+    """Text of an entry in which the words of a question are looked for."""
     kind = entry.fact.kind
     return f"{kind} {_ASKED_FOR.get(kind, '')} {entry.fact.text} {entry.correction} {entry.name} {entry.mark}"
 

@@ -141,7 +141,7 @@ _NOBODY: Final = frozenset(
 
 
 class Asked(NamedTuple):
-    """Whose words a question asks for (``ANYBODY``: who said it), and what they are about; "" for all of theirs."""
+    """Speaker whose words a question asks for (``ANYBODY``: who said it), and their subject; "" for all of them."""
 
     name: str
     about: str
@@ -156,7 +156,7 @@ _UNNAMED: Final = _compiled(_WHO)
 
 
 def asked(question: str) -> Asked | None:
-    """What a question asks for of what somebody said; None for any other question."""
+    """Speaker and subject that a question asks for; None for any other question."""
     if len(question) > _QUESTION_CHARS or "\n" in question.strip():
         return None
     question = " ".join(question.split())

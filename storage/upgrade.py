@@ -47,7 +47,7 @@ _GROUP_OF: Final = {table: group for group, tables in _GROUPS.items() for table 
 #: one of them has lost it.
 _NEWEST: Final = ("costs", "ledger")
 _LATER: Final = {*_NEWEST, "seals"}
-#: Columns of prompts that came after these tables; what they hold stood among the costs. The same goes for them.
+#: Columns of prompts that came after these tables; their values stood in the costs. A file with one of them has lost the other.
 _NEWEST_COLUMNS: Final = {"state_tokens": "INTEGER NOT NULL DEFAULT 0", "stubs": "TEXT NOT NULL DEFAULT '{}'"}
 _NOTES_TO_PROMPTS: Final = (
     (

@@ -47,7 +47,7 @@ _GREETS: Final = (
     r"estimad[oa]s?|querid[oa]s?|hola|buenos días|ch[eè]re?s?|bonjour|gentil[ei]|car[oaie]|buongiorno|ciao|prezad[oa]s?|olá|"
     r"уважаем\w+|дорог\w+|здравствуйте|привет)"
 )
-#: Greeting of a letter; whoever greets the agent writes to it. Whoever greets everybody needs no end to be known.
+#: Greeting of a letter; a greeting of the agent is none. A letter to everybody is known without an end.
 _GREETED: Final = lazy(
     rf"(?:^|(?<=[:：] )|(?<=[\"“]))[ \t]*(?:(?P<all>(?:(?:dear|liebe|sehr geehrte|estimad[oa]s|querid[oa]s|ch[eè]re?s|gentili|"
     rf"cari|prezad[oa]s|уважаемые|дорогие) (?:\w+ )?{_EVERYBODY}|to whom it may concern)[^\n,:.!]{{0,30}}[,:.!]|"
@@ -55,7 +55,7 @@ _GREETED: Final = lazy(
     rf"{_GREETS}(?! (?:there|hermes|claude|assistant|chat ?gpt|gpt|gemini|agent|bot|ai|copilot|again)\b) [^\n,:.!]{{2,40}}[,:!])",
     re.MULTILINE | re.IGNORECASE,
 )
-#: Greeting of a talk: at the beginning of a message it is the agent that is greeted, whatever it is called.
+#: Greeting of a talk: at the beginning of a message it is the agent that is greeted, by any name.
 _TALKS: Final = lazy(
     rf"[ \t]*(?:hi|hello|hey|hallo|moin|hola|salut|ciao|olá|привет)\b(?! {_EVERYBODY}\b)", re.IGNORECASE
 )
@@ -153,7 +153,7 @@ _POINTS: Final = lazy(
 
 
 def own_words(text: str) -> str:
-    """The text without what others wrote, unless its user adopts that: then without code and talk only."""
+    """Text without others' words; where the user adopts these, without code and talk only."""
     plain = _CODE.sub("\n", text)
     own = _without_letters(_OTHERS.sub("\n", plain))
     if own != plain and any(adopts(each) and _POINTS.search(each) for each in salience.sentences(own)):

@@ -203,7 +203,7 @@ _OF_ONE: Final = lazy(
     rf"\bmake sure (?:that )?(?:to \w+ )?{_THIS_ONE}|\b(?:remember|don['’]?t forget) (?:to \w+ )?{_THIS_ONE}",
     re.IGNORECASE,
 )
-#: What its speaker can never have: whoever serves him has to know.
+#: Foods and the like that the speaker can never have.
 _NEEDS: Final = lazy(
     r"\bi(?:['’]m| am) (?:(?!not\b)\w+ ){0,2}?(?:allergic to|vegan|vegetarian|(?:lactose|gluten)[- ]intolerant|"
     r"diabetic|coeliac|celiac)\b",

@@ -1,4 +1,4 @@
-"""The room of the present state: six hundredths of the threshold, whatever there is to say, and what does not fit is counted."""
+"""The room of the present state: six hundredths of the threshold for any content; lines without room are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log whose database is gone or empty: whatever happens while the file is made again, nothing is lost or doubled (P1, P9)."""
+"""A log whose database is gone or empty: nothing is lost or doubled while the file is made again (P1, P9)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from hermes_lcm.text.others import own_words
     ],
 )
 def test_words_to_the_agent_are_the_users_own(text: str) -> None:
-    """Whatever the agent is called, whoever signs, and where a kind of text or a tag is only named."""
+    """By any name of the agent, with or without a signature; a kind of text or a tag may be named."""
     assert own_words(text) == text
 
 
