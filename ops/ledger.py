@@ -25,8 +25,14 @@ _TOKENS = 6000
 def _list(deps: Access, words: Words) -> Answer:
     readable(deps)  # refuses who is known to own nothing
     data = ledger.view(deps, " ".join(words.rest), 0, Room.of(_TOKENS))
-    found = f"{counted(data['total'], 'fact')} stated in this conversation, pinned ones and the newest first:"
-    lines = [found if data["total"] else "No fact was stated in this conversation yet."]
+    found = f"{counted(data['total'], 'fact')} stated in this conversation, "
+    if words.rest:
+        found += "those that say most of these words first:"
+        none = "No fact of this conversation says any of these words; `/lcm ledger` lists all."
+    else:
+        found += "pinned ones and the newest first:"
+        none = "No fact was stated in this conversation yet."
+    lines = [found if data["total"] else none]
     for each in data["entries"]:
         became = [f"{name.replace('_', ' ')} {each[name]}" for name in _BECAME if name in each]
         lines.append(f"{each['entry']}  {each['what']}  {each['at'][:10]}  {each['said_by']}: {each['quote']}")

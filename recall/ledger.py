@@ -114,7 +114,7 @@ def about(caller: Access, found: Sequence[Entry], words: str, *, struck: bool = 
     Without words all but the struck ones, or all.
     """
     asked = query.parse(words)
-    atoms = [atom for atom in asked.atoms if atom.stems]
+    atoms = _typed([atom for atom in asked.atoms if atom.stems], words)
     if not atoms:
         plain = [Found(entry) for entry in found if struck or entry.mark != STRUCK]
         return sorted(plain, key=_order, reverse=True)
@@ -158,6 +158,13 @@ def _order(each: Found) -> tuple[bool, int]:
 
 def _written(atom: query.Atom) -> str:
     return atom.written.strip('"*()')
+
+
+def _typed(atoms: Sequence[query.Atom], words: str) -> list[query.Atom]:
+    """Atoms without the parts of a name ("My" and "SQL" of "MySQL"), which the search adds to it."""
+    whole = [each for each in atoms if not each.written.isascii()
+             or re.search(rf"(?<!\w){re.escape(_written(each))}(?!\w)", words)]  # fmt: skip
+    return whole or list(atoms)
 
 
 def _rarity(count: int, of: int) -> float:

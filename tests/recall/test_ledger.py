@@ -87,6 +87,19 @@ def test_an_entry_that_says_only_most_of_the_words_says_which_it_lacks(tmp_path:
     assert "lacks production" in lcm(archive, "ledger the budget for production")
 
 
+def test_a_name_with_capitals_in_it_is_one_word(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, user("We decided to use MySQL for the database."))
+
+    assert "lacks" not in lcm(archive, "ledger MySQL")
+
+
+def test_words_that_no_entry_says_are_told_from_an_empty_ledger(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, user("We decided to use MySQL for the database."))
+
+    assert "says any of these words" in lcm(archive, "ledger giraffes")
+    assert "those that say most of these words first" in lcm(archive, "ledger database")
+
+
 def test_the_ledger_of_a_group_is_asked_by_who_said_it(tmp_path: Path) -> None:
     """A name finds what its bearer stated."""
     archive = Archive(tmp_path)
