@@ -38,6 +38,8 @@ _DONE_CHARS: Final = 200
 _STANDING_WEIGHT: Final = 2.0
 _DIRECTIVE_WEIGHT: Final = 1.2
 _OWN_WEIGHT: Final = 1.6
+#: The same of a line that a record hands on: it was weighed against what stood around it once already.
+_KEPT_OWN_WEIGHT: Final = 1.25
 _QUESTION_WEIGHT: Final = 0.7
 #: Times that, of a sentence with a date, an amount or an address: these are asked for most.
 _VALUE_WEIGHT: Final = 1.3
@@ -164,7 +166,11 @@ def _words(source: Source) -> Iterator[_Line]:
                 yield from (_Line(part, weight * _valued(part)) for part in _parts(text))
         elif reading.line.role == "summary":
             said = _section(reading.line.text, WORDS)
-            yield from (_Line(text, _valued(text)) for text in said if not salience.is_acknowledgement(text))
+            yield from (
+                _Line(text, _kept_weight(text) * _valued(text))
+                for text in said
+                if not salience.is_acknowledgement(text)
+            )
 
 
 def _weight(text: str, directive: bool) -> float:
@@ -174,6 +180,13 @@ def _weight(text: str, directive: bool) -> float:
     if text.rstrip().endswith(("?", "？")):
         return _QUESTION_WEIGHT
     return _OWN_WEIGHT if _OWN.search(text) else _DIRECTIVE_WEIGHT if directive else 1.0
+
+
+def _kept_weight(text: str) -> float:
+    """The weight of a user's line in a record: rules are handed on first, then what users say of themselves."""
+    if salience.is_standing(text) and not salience.is_question(text):
+        return _STANDING_WEIGHT
+    return _KEPT_OWN_WEIGHT if _OWN.search(text) else 1.0
 
 
 def _valued(text: str) -> float:

@@ -128,6 +128,14 @@ def test_records_hand_their_quotations_on():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("first", ["Never push directly upstream today.", "I moved with my twins upstream today."])
+def test_a_record_of_records_hands_on_rules_and_what_users_say_of_themselves_first(first: str) -> None:
+    """Before a question of the same length."""
+    record = f"It ran.\n{WORDS}:\n- Which renderer draws glyphs somewhere today?\n- {first}"
+
+    assert quoted(("summary", record), room=14).splitlines() == [f"{WORDS}:", f"- {first}"]
+
+
 def test_thanks_that_an_older_record_quotes_are_not_handed_on():
     """They say nothing, and take the room of what does."""
     record = f"It ran.\n{WORDS}:\n- Never touch the backups.\n- Thank you so much for your help!"
