@@ -154,11 +154,13 @@ class Metrics:
         self.write()
 
     def stop(self) -> None:
-        """The process ends: write what is not written yet."""
+        """The process ends: write what is not written yet, and wait for a write under way."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
             self.write()
+        with self._writing:
+            pass
 
     def _key(self, name: str, labels: Mapping[str, str]) -> Key:
         return name, tuple(sorted({**labels, "database": self._database}.items()))

@@ -208,6 +208,7 @@ def test_writers_at_the_same_time_lose_nothing(shared: Shared) -> None:
         for _ in range(25):
             process.count("ingests_total")
             process.write()
+        process.stop()  # a write that the first count made due may be under way
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for each in threads:
@@ -219,6 +220,30 @@ def test_writers_at_the_same_time_lose_nothing(shared: Shared) -> None:
         each.join()
 
     assert shared.value("ingests_total") == 100
+    assert sorted(path.name for path in shared.path.parent.iterdir()) == [".lcm.prom.lock", "lcm.prom"]
+
+
+def test_a_process_that_ends_waits_for_the_write_under_way(shared: Shared) -> None:
+    """No half of a file is left beside it."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> list[tuple[str, dict[str, str], float]]:
+        begun.set()
+        go_on.wait(10)
+        return []
+
+    process = shared.process(gauges=slow)
+    writer = threading.Thread(target=process.write)
+    writer.start()
+    begun.wait(10)
+    ending = threading.Thread(target=process.stop)
+    ending.start()
+    ending.join(0.1)
+
+    assert ending.is_alive()
+    go_on.set()
+    ending.join(10)
+    writer.join(10)
     assert sorted(path.name for path in shared.path.parent.iterdir()) == [".lcm.prom.lock", "lcm.prom"]
 
 
