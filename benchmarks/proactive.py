@@ -8,8 +8,9 @@ Real transcripts (--data, or LCM_DATA; none are part of this repository) are dri
 asks for something that was folded away when two or more words of the user's message stand neither in the prompt nor in a
 common word list, and one message that the prompt does not show has at least half of them. The two best lines of such
 messages, 200 tokens together, would stand behind the user's message in the first request of the turn. "used": turns whose
-real reply has a name, number or path that only these lines had. Probes of the exam that the prompt does not answer are
-typed as messages, too: "answered" by the two lines. Money: the meter of ``bill``, with the lines and without.
+real reply has a name, number or path that only these lines had; "by chance": that the lines of the turn before had. Probes of
+the exam that the prompt does not answer are typed as messages, too: "answered" by the two lines. Money: the meter of
+``bill``, with the lines and without.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from kit import Chat, InstantModel, Report, home
 
 import exam
 
-COLUMNS = ("turns with summaries", "with lines", "used", "tokens a line pair", "probes", "asked", "answered", "dollars without",
-           "dollars with", "dearer by")  # fmt: skip
+COLUMNS = ("turns with summaries", "with lines", "used", "by chance", "tokens a line pair", "probes", "asked", "answered",
+           "dollars without", "dollars with", "dearer by")  # fmt: skip
 _LINES, _TOKENS = 2, 200
 _WORD = re.compile(r"[^\W_]{4,}")
 _LEAST_WORDS, _LEAST_SHARE = 2, 0.5
@@ -44,8 +45,21 @@ class Tally:
     turns: int = 0
     added: int = 0
     used: int = 0
+    chance: int = 0
+    before: str = ""
     chars: int = 0
     meters: tuple[bill.Meter, bill.Meter] = field(default_factory=lambda: (bill.Meter(), bill.Meter()))
+
+    def adds(self, lines: str, turn: Sequence[Chat], request: str) -> None:
+        """Lines stand behind the user's message: does the real reply name what only they have?"""
+        from hermes_lcm.text import salience
+
+        reply = salience.terms(" ".join(kit.text_of(each) for each in turn[1:] if each["role"] == "assistant"))
+        fresh = [key for key in reply if key not in request]
+        self.added, self.chars = self.added + 1, self.chars + len(lines)
+        self.used += any(key in lines.lower() for key in fresh)
+        self.chance += any(key in self.before for key in fresh)
+        self.before = lines.lower()
 
 
 def rare(message: str, prompt: str) -> set[str]:
@@ -61,7 +75,10 @@ def lines(agent: Agent, message: str, prompt: str) -> str:
     if len(wanted) < _LEAST_WORDS:
         return ""
     found = agent.tool("lcm_grep", query=message[:400]).get("results", [])
-    folded = [each["snippet"] for each in found if each["type"] == "message" and not each.get("in_prompt")]
+    said = [each["snippet"] for each in found if each["type"] == "message" and not each.get("in_prompt")]
+    folded = [
+        text for text in said if text.strip("…")[:60] not in message
+    ]  # it is stored already, and no part of a prompt yet
     fitting = [
         text
         for text in folded
@@ -76,8 +93,6 @@ def said(messages: Sequence[Chat]) -> str:
 
 
 def drive(turns: Sequence[Sequence[Chat]], where: Path) -> list[Any]:
-    from hermes_lcm.text import salience
-
     model, tally = InstantModel().install(), Tally()
     with home(where, context_threshold=0.5, summary_spend_max_calls=0, foreground_budget_ms=600_000):
         agent = Agent("20260101_000000_proactive", 64_000)
@@ -89,14 +104,9 @@ def drive(turns: Sequence[Sequence[Chat]], where: Path) -> list[Any]:
                 plain = [dict(message) for message in messages]
                 tally.meters[0](plain)
                 if first and agent.compactions:
-                    asked, prompt = kit.text_of(turn[0]), said(plain[:-1])
                     tally.turns += 1
-                    if added := lines(agent, asked, prompt):
-                        reply = salience.terms(
-                            " ".join(kit.text_of(each) for each in turn[1:] if each["role"] == "assistant")
-                        )
-                        tally.added, tally.chars = tally.added + 1, tally.chars + len(added)
-                        tally.used += any(key in added.lower() and key not in prompt for key in reply)
+                    if added := lines(agent, kit.text_of(turn[0]), said(plain[:-1])):
+                        tally.adds(added, turn, said(plain))
                         plain[-1] = {**plain[-1], "content": f"{kit.text_of(plain[-1])}\n\n{added}"}
                 first = False
                 tally.meters[1](plain)
@@ -107,7 +117,7 @@ def drive(turns: Sequence[Sequence[Chat]], where: Path) -> list[Any]:
         agent.close()
     without, with_ = (bill.dollars(turns, meter, model)[-1] for meter in tally.meters)
     return [
-        tally.turns, tally.added, tally.used, round(tally.chars / 4 / max(1, tally.added)), probes, asked, answered,
+        tally.turns, tally.added, tally.used, tally.chance, round(tally.chars / 4 / max(1, tally.added)), probes, asked, answered,
         without, with_, round(with_ / without - 1, 4),
     ]  # fmt: skip
 
@@ -140,12 +150,13 @@ def main() -> int:
     ]
     if rows:
         report.table("By conversation", ("", *COLUMNS), rows)
+        turns, added, used = (sum(row[n] for row in rows) for n in (1, 2, 3))
+        report.note(
+            f"not built: lines would stand in {added} of {turns} turns, and {used} replies used them; what they answer, one "
+            "search answers too."
+        )
     else:
         report.note("skipped: no transcripts on this machine (--data FOLDER)")
-    report.note(
-        "not built: three of four line pairs went unused and would stand beside the user's words; what they answered, one search "
-        "answers too. A name that a reply shares with the lines may be chance: used is an upper bound."
-    )
     return report.finish(args.json)
 
 
