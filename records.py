@@ -27,6 +27,8 @@ STATED = "stated"
 CONTEXT_ROLE = "record"
 #: The rung of an extract that the user chose instead of a model's words: no stand-in that waits to be replaced.
 EXTRACT_RUNG = "extractive"
+#: Reason of an extract for whose summary no time was left; where it is the only one, no model was asked.
+OUT_OF_TIME = "out of time"
 
 
 class Flag:

@@ -28,7 +28,7 @@ from ..storage.leases import Claims
 from ..storage.meta import Health
 from . import plan
 from .backoff import Backoff
-from .compactor import Compactor, Request, View, repairable
+from .compactor import Compactor, Request, View, repairable, rest_of
 
 _LEASE_S = 180.0
 _IDLE_S = 30.0
@@ -41,7 +41,6 @@ _AHEAD_REQUESTS = 32  # some minutes
 _AHEAD_SHARES = 0.6, 0.8  # of the way, at the earliest and at the latest: one result may be as large as what is left
 _AHEAD_PART = 0.6
 _CLOSE_SHARE, _CLOSE_PART = 0.95, 0.03
-_LEAST_TOKENS = 3000  # what a call costs besides would be half of it
 _MOST_FOLDS, _MOST_KEPT = 1000, 50
 #: Name of the state that keeps plans between processes.
 FOLDS = "folds"
@@ -105,9 +104,10 @@ class Preparer:
         if session.mode != "full":
             return
         key = session.session_id
-        waiting = request.transcript.assembly is not None and any(
-            repairable(node) for node in self._dag.nodes(request.transcript.assembly.roots)
-        )
+        assembly = request.transcript.assembly
+        roots = self._dag.nodes(assembly.roots) if assembly is not None else []
+        rest = rest_of(roots, session.conversation_id)
+        waiting = any(repairable(node) for node in roots if node is not rest)
         if not waiting and request.transcript.last_seq < self._seen.get(key, 0) + _MIN_NEW_ROWS:
             return
         with self._lock:
@@ -307,7 +307,7 @@ class Preparer:
         state = self._leaves(session, view, request, lease)
         if state != "done":
             return state == "refused"
-        roots = compactor.roots(session, request)
+        roots = compactor.roots(session, request, view)
         ready = self._dag.nodes([c.node_id for c in compactor.chunks(session, view.backlog) if c.node_id is not None])
         shown = in_order([*roots, *ready])
         compactor.condense(session, shown, view.budget.prefix, request)
@@ -364,7 +364,7 @@ class Preparer:
     def _planned(self, session: Session, view: View, request: Request) -> plan.Fold:
         """The next fold: when it is due, and what for."""
         compactor = self._compactor.with_settings(request)
-        roots = compactor.roots(session, request)
+        roots = compactor.roots(session, request, view)
         used = max(view.before_tokens, request.current_tokens or 0)
         backlog = sum(unit.tokens for unit in view.backlog)
         ready = sum(c.tokens for c in compactor.chunks(session, view.backlog) if c.node_id is not None)
@@ -394,13 +394,13 @@ class Preparer:
         if way < max(earliest, min(latest, 1.0 - _AHEAD_REQUESTS * _growth(view) / max(1, request.begins))):
             return sys.maxsize
         part = _CLOSE_PART if way >= _CLOSE_SHARE else _AHEAD_PART
-        return min(self._config.leaf_chunk_tokens, max(_LEAST_TOKENS, int(part * request.begins)))
+        return min(self._config.leaf_chunk_tokens, max(plan.LEAST_TOKENS, int(part * request.begins)))
 
 
 def _growth(view: View) -> float:
     """Tokens that one request adds to the prompt."""
     asked = sum(unit.role == "assistant" for unit in view.units)
-    return (sum(unit.tokens for unit in view.backlog) + view.tail.tokens) / max(1, asked)
+    return (sum(unit.tokens for unit in view.backlog if unit.index >= 0) + view.tail.tokens) / max(1, asked)
 
 
 def _place(root: Node) -> tuple[int, str, int]:

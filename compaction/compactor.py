@@ -99,6 +99,7 @@ class View:
     budget: plan.Budget
     before_tokens: int
     archived: tuple[Archived, ...] = ()
+    rest: Node | None = None  # the root whose messages are in the backlog again
 
 
 class Compactor:
@@ -166,9 +167,31 @@ class Compactor:
         )
         if request.narrow:
             tail, backlog = plan.Tail(0, None, tail.tokens), tuple(unit for unit in units if unit.index < 0)
-        if request.ahead and tail.request is not None:
-            backlog = plan.parted_at(backlog, units[tail.request].index)
-        return View(tuple(units), tail, backlog, budget, before, archived)
+        pinned = units[tail.request] if tail.request is not None else None
+        rest = self._rest(session, request, pinned, backlog)
+        if rest is not None:
+            backlog = (rest[1], *backlog)
+        if request.ahead and pinned is not None:
+            backlog = plan.parted_at(backlog, pinned.index)
+        return View(tuple(units), tail, backlog, budget, before, archived, rest[0] if rest is not None else None)
+
+    def _rest(
+        self, session: Session, request: Request, pinned: Unit | None, backlog: Sequence[Unit]
+    ) -> tuple[Node, Unit] | None:
+        """The rest of the fold before and its messages as one unit, where that is what the next fold begins with."""
+        assembly = request.transcript.assembly
+        if assembly is None or request.narrow or not (backlog or request.ahead):
+            return None
+        node = rest_of(self._dag.nodes(assembly.roots), session.conversation_id)
+        if node is None or node.node_id in self._dissolved():
+            return None
+        ids = self._dag.sources(node.node_id)
+        behind = [unit.ids[0] for unit in (pinned, *backlog[:1]) if unit is not None and unit.ids]
+        heads = self._store.heads_of([*ids, *behind])
+        if not heads.keys() >= {*ids, *behind} or any(heads[i].pos < node.last_pos for i in behind):
+            return None
+        first, size = heads[ids[0]], sum(heads[i].tokens for i in ids)
+        return node, Unit(tuple(ids), size, first.role, first.said_at, -1, 0, True)
 
     # -- units ----------------------------------------------------------------------------------------
     def _units(self, session: Session, request: Request) -> list[Unit]:
@@ -323,19 +346,21 @@ class Compactor:
         return [self._dag.add(each.node(session.conversation_id), now=time.time()) for each in view.archived]
 
     # -- roots ----------------------------------------------------------------------------------------
-    def roots(self, session: Session, request: Request) -> list[Node]:
-        """The nodes that the live list shows, with those that an operator dissolved replaced by what they were made of."""
+    def roots(self, session: Session, request: Request, view: View) -> list[Node]:
+        """The nodes that the live list shows, with those that an operator dissolved replaced by what they were made of.
+
+        Without those whose messages are in the view again.
+        """
         assembly = request.transcript.assembly
         back = self._archives.restored(session, request.transcript) if self._archives is not None else []
-        shown = (
-            [i for i in assembly.roots if i not in {node.node_id for _, node in back}] if assembly is not None else []
-        )
+        gone = {view.rest.node_id if view.rest is not None else 0, *(node.node_id for _, node in back)}
+        shown = [i for i in assembly.roots if i not in gone] if assembly is not None else []
         waiting = list(reversed(self._dag.nodes(shown)))
-        gone = self._dissolved() if waiting else frozenset()
+        dissolved = self._dissolved() if waiting else frozenset()
         out: list[Node] = []
         while waiting:
             node = waiting.pop()
-            if node.node_id not in gone:
+            if node.node_id not in dissolved:
                 out.append(node)
             elif node.depth:
                 waiting.extend(reversed(self._dag.nodes(self._dag.sources(node.node_id))))
@@ -479,6 +504,17 @@ class Compactor:
 def repairable(node: Node) -> bool:
     """Is this a stand-in that a model should replace? (An extract that the user chose, or what an agent archived, is not.)"""
     return node.quality == "provisional" and node.depth == 0 and node.rung not in (EXTRACT_RUNG, ARCHIVE_RUNG)
+
+
+def rest_of(roots: Sequence[Node], conversation_id: int) -> Node | None:
+    """The newest of a prompt's nodes where it stands in for so little of this conversation that it is folded with what follows.
+
+    A call of its own would read more instructions than conversation.
+    """
+    newest = max(roots, key=lambda node: node.last_pos, default=None)
+    if newest is None or newest.conversation_id != conversation_id or not repairable(newest):
+        return None
+    return newest if newest.source_tokens < plan.LEAST_TOKENS else None
 
 
 #: A line within somebody's words that looks like the beginning of another speaker's.

@@ -115,7 +115,7 @@ class CompressPass:
             return Outcome(None, "nothing to compact", view.before_tokens)
         try:
             roots = [
-                *compactor.roots(session, request),
+                *compactor.roots(session, request, view),
                 *compactor.archive_nodes(session, view),
             ]
             # What a model is writing already comes sooner than what it would be asked for now, and costs nothing more.
@@ -133,7 +133,7 @@ class CompressPass:
         if request.cancelled():
             return Outcome(None, "cancelled by the host", view.before_tokens)
         outcome = self.publish(session, view, roots, request)
-        folded = sum(node.message_count for node in fresh)
+        folded = sum(node.message_count for node in fresh) - (view.rest.message_count if view.rest is not None else 0)
         unused = self._dag.passed_over(fresh, {node.node_id for node in [*roots, *fresh]})
         return replace(outcome, folded=folded, leaves=len(fresh), unused=unused)
 

@@ -17,6 +17,8 @@ from ..records import Node, Unit
 
 #: A chunk that small costs more as a summary than as it is.
 TINY_TOKENS = 150
+#: Below this, half of what a call reads would be instructions: it waits until there is more.
+LEAST_TOKENS = 3000
 GAP_SECONDS = 1800.0
 _MIN_CHUNK_TOKENS = 8000
 _MAX_CHUNK_TOKENS = 60000

@@ -19,7 +19,7 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from ..errors import SummaryRejected, SummaryTooLong, SummaryUnavailable
-from ..records import EXTRACT_RUNG, SourceLine, StatedFact, Summary, SummaryTask
+from ..records import EXTRACT_RUNG, OUT_OF_TIME, SourceLine, StatedFact, Summary, SummaryTask
 from ..text.salience import stretch
 from ..text.tokens import Count
 from . import prompts, stated, verify
@@ -374,7 +374,7 @@ class Ladder:
         if run.cancelled():
             raise _Stop
         if left < _LEAST_S:
-            run.note(route, "", "out of time")
+            run.note(route, "", OUT_OF_TIME)
             raise _Stop
         max_tokens = max(600, 2 * task.target_tokens)
         reserved = self._count(prompt.text) + max_tokens

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from ..compaction.plan import LEAST_TOKENS
 from ..errors import StoreBusy, StoreError
-from ..records import ARCHIVE_RUNG, EXTRACT_RUNG
+from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, OUT_OF_TIME
 from ..session import ID_OF, KEY_OF
 from ..storage import seals
 from ..storage.blocks import UNREADABLE, Blocks
@@ -238,14 +239,19 @@ class Survey:
     def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
         """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first.
 
-        Not those that an import brought, which no prompt shows, nor those that the operator chose (extracts instead of a model).
+        Not those that an import brought, which no prompt shows, nor those that the operator chose (extracts instead of a model),
+        nor a little that no model was asked about: it is summarised with what follows.
         """
         return self._db.query(
             "SELECT n.node_id, n.conversation_id, n.rung, n.checks FROM nodes n WHERE n.quality = 'provisional' "
             f"AND n.rung NOT IN ('imported', '{ARCHIVE_RUNG}', '{EXTRACT_RUNG}') "
+            "AND NOT (n.source_tokens < ? AND instr(n.checks, ?)) "
             "AND NOT EXISTS (SELECT 1 FROM nodes b WHERE b.conversation_id = n.conversation_id "
-            "AND b.fingerprint = n.fingerprint AND b.quality <> 'provisional') ORDER BY n.node_id DESC LIMIT ?",
-            (limit,),
+            "AND b.fingerprint = n.fingerprint AND b.quality <> 'provisional') "
+            "AND (n.depth > 0 OR EXISTS (SELECT 1 FROM node_sources s WHERE s.node_id = n.node_id AND NOT EXISTS "
+            "(SELECT 1 FROM node_sources t JOIN nodes b ON b.node_id = t.node_id WHERE t.store_id = s.store_id "
+            "AND b.conversation_id = n.conversation_id AND b.quality = 'verified'))) ORDER BY n.node_id DESC LIMIT ?",
+            (LEAST_TOKENS, f'"reasons": ["{OUT_OF_TIME}"]', limit),
         )
 
     def prompts(self, conversation_id: int, *, newest: int) -> list[list[int]]:

@@ -7,19 +7,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from worlds.process import WAIT_S, Chat, Script, World, chat, interrupted_at, run, texts, tokens_of
 
 from hermes_lcm import command
-from hermes_lcm.compaction import background
+from hermes_lcm.compaction import background, plan
 from hermes_lcm.errors import StoreError
-from hermes_lcm.ops.orders import Rotation
+from hermes_lcm.ops.orders import Orders, Rotation
+from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Summary, SummaryTask
 
 FLOOR = 4000
@@ -152,6 +155,164 @@ def test_what_a_fold_leaves_raw_does_not_depend_on_how_far_the_worker_came(tmp_p
     assert sum(text in shown for text in texts(messages)) <= 8
     prepared(world, compacted)
     assert qualities(world, world.compact(compacted.turns(20, first=84), threshold=3000)) == {"verified"}
+
+
+def rest_left(world: World) -> tuple[Chat, Any]:
+    """A list after a fold in which no leaf covered the last of it, and the node that stands for that."""
+    messages = chat().turns(80)
+    prepared(world, messages)
+    compacted = world.compact(messages.turns(4, first=80), threshold=tokens_of(messages))
+    return compacted, next(node for node in world.nodes() if node.quality == "provisional")
+
+
+def shows(world: World, messages: Chat, node: Any) -> bool:
+    assembly = world.take(messages).assembly
+    return assembly is not None and node.node_id in assembly.roots
+
+
+def test_a_little_that_no_leaf_covered_is_summarised_with_what_follows(tmp_path: Path) -> None:
+    """A call of its own would read more instructions than conversation."""
+    world = small(tmp_path)
+    compacted, rest = rest_left(world)
+    asked = len(world.model.tasks)
+    prepared(world, compacted.turns(4, first=84))
+    alone = len(world.model.tasks) - asked
+    prepared(world, compacted.turns(80, first=90))
+    listed = len(compacted) - 1
+    outcome = world.compressed(compacted, threshold=tokens_of(compacted))
+    again = Chat(outcome.messages or [])
+
+    covering = world.model.tasks[asked]
+    assert alone == 0
+    assert covering.lines[0].address == f"msg_{rest.first_store_id}"
+    assert len(covering.lines) > rest.message_count
+    assert not shows(world, again, rest)
+    assert world.gaps(again) == ([], [])
+    assert outcome.folded < listed
+    assert Survey(world.db).provisional(limit=10) == []
+
+
+def test_such_a_little_waits_also_while_nothing_lies_outside_the_tail(tmp_path: Path) -> None:
+    """Just behind a compaction all that is raw is the tail."""
+    world = small(tmp_path)
+    compacted, _ = rest_left(world)
+    asked = len(world.model.tasks)
+    roomy = replace(world.config, fresh_tail_count=500, tail_share=0.8)
+    request = world.request(compacted.turns(3, first=90), threshold=20_000, config=roomy)
+    world.preparer.after_turn(world.session("s"), request)
+
+    assert world.preparer.idle(WAIT_S)
+    assert len(world.model.tasks) == asked
+
+
+def test_such_a_little_is_never_covered_in_part(tmp_path: Path) -> None:
+    """Also where a summary over its first messages came late, and a pass goes chunk by chunk."""
+    world = small(tmp_path)
+    compacted, rest = rest_left(world)
+    first = tuple(world.dag.sources(rest.node_id)[:3])
+    late = world.compactor.leaf_ahead(world.session("s"), plan.Chunk(first, 300), world.request(compacted))
+    compacted.turns(60, first=100)
+    chunkwise = replace(world.config, dynamic_leaf_chunk_enabled=True, dynamic_leaf_chunk_max=FLOOR)
+    again = world.compact(compacted, threshold=tokens_of(compacted), config=chunkwise)
+
+    assert late is not None
+    assert not shows(world, again, late)
+    assert world.gaps(again) == ([], [])
+
+
+@pytest.mark.parametrize("move", ["raise", "provisional"])
+def test_such_a_little_is_covered_once_while_no_model_answers(tmp_path: Path, move: str) -> None:
+    """It grows into the next extract, and a model reads both when one answers."""
+    world = small(tmp_path)
+    compacted, rest = rest_left(world)
+    world.model.moves[:] = [move]
+    again = world.compact(compacted.turns(20, first=100), threshold=3000)
+    without = shows(world, again, rest), world.gaps(again)
+    world.model.moves[:] = ["ok"]
+    mended = world.compact(Chat(again).turns(60, first=200), threshold=3000)
+
+    assert without == (False, ([], []))
+    assert world.gaps(mended) == ([], [])
+    assert qualities(world, mended) == {"verified"}
+
+
+def test_such_a_little_is_covered_once_by_whichever_process_folds_it(tmp_path: Path) -> None:
+    """Two compact the same list, the first is killed behind its leaf; each prompt covers everything."""
+    world = small(tmp_path)
+    compacted, rest = rest_left(world)
+    compacted.turns(40, first=100)
+    threshold = tokens_of(compacted)
+    with patch.object(world.compress_pass, "publish", side_effect=StoreError("killed")), suppress(StoreError):
+        world.compressed(compacted, threshold=threshold, force=True)
+    other = World(tmp_path, Script(), **world.settings)
+    theirs = other.compact(Chat(compacted), threshold=threshold)
+    ours = world.compact(Chat(compacted), threshold=threshold)
+
+    assert not shows(world, ours, rest)
+    assert world.gaps(ours) == ([], [])
+    assert other.gaps(theirs) == ([], [])
+    assert other.model.tasks == []
+
+
+def test_what_an_operator_purged_of_such_a_little_is_read_by_nobody(tmp_path: Path) -> None:
+    """What remains of it is covered once."""
+    world = small(tmp_path)
+    compacted, rest = rest_left(world)
+    gone = world.dag.sources(rest.node_id)[1]
+    words = world.store.text(gone)
+    deps = replace(world.runtime.access(None, trusted=True), home=world.folder)
+    command.answer(f"purge messages msg_{gone} apply", deps)
+    asked = len(world.model.tasks)
+    again = world.compact(compacted.turns(60, first=100), threshold=tokens_of(compacted))
+
+    assert world.gaps(again) == ([], [])
+    assert words not in str(again)
+    assert words not in str(world.model.tasks[asked:])
+
+
+def test_a_dissolved_little_is_written_anew(tmp_path: Path) -> None:
+    """What an operator dissolved does not come back under another summary's name."""
+    world = small(tmp_path)
+    compacted, rest = rest_left(world)
+    Orders(world.db).dissolve(rest.node_id, now=1.0)
+    world.model.moves[:] = ["raise"]
+    again = world.compact(compacted.turns(20, first=100), threshold=3000)
+
+    assert not shows(world, again, rest)
+    assert world.gaps(again) == ([], [])
+
+
+def test_a_branch_leaves_the_little_of_its_parent_as_it_is(tmp_path: Path) -> None:
+    """It is another conversation's node; the branch covers its own messages."""
+    world = small(tmp_path)
+    compacted, rest = rest_left(world)
+    forked = world.take(compacted).last_seq
+    world.session("b", parent=world.session("s"), origin="branch", fork_seq=forked)
+    branched = Chat(compacted).turns(40, first=500)
+    prepared(world, branched, "b")
+    theirs = world.compact(branched, "b", threshold=tokens_of(branched))
+    again = world.compact(compacted.turns(60, first=100), threshold=tokens_of(compacted))
+
+    assert world.gaps(theirs, "b") == ([], [])
+    assert world.gaps(again) == ([], [])
+    assert not shows(world, again, rest)
+
+
+def test_a_request_between_such_a_little_and_what_follows_stays_where_it_is(tmp_path: Path) -> None:
+    """No summary reaches over the request that is being worked on, in whichever turn the little was left over."""
+    world = small(tmp_path)
+    messages = chat().turns(80).user("the long job: read all the files")
+    read_on(messages, tokens_of(messages) + 6000)
+    prepared(world, messages)
+    read_on(messages, tokens_of(messages) + 100)
+    compacted = world.compact(messages, threshold=tokens_of(messages))
+    read_on(compacted, tokens_of(compacted) + 6000)
+    prepared(world, compacted)
+    again = world.compact(compacted, threshold=tokens_of(compacted))
+
+    assert sum("the long job" in str(message["content"]) for message in again if message["role"] == "user") >= 1
+    assert world.gaps(again) == ([], [])
+    assert world.gaps(world.compact(again.says("done").turns(40, first=200), threshold=tokens_of(again))) == ([], [])
 
 
 def test_much_that_is_not_prepared_is_asked_for_at_the_compaction(tmp_path: Path) -> None:

@@ -17,14 +17,19 @@ from worlds.process import chat
 
 from hermes_lcm.command import answer
 from hermes_lcm.config import load
-from hermes_lcm.errors import StoreBusy
+from hermes_lcm.errors import StoreBusy, SummaryUnavailable
+from hermes_lcm.llm.breaker import Breaker, SpendGuard
+from hermes_lcm.llm.client import Reply
+from hermes_lcm.llm.ladder import Ladder, LadderSettings
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.upkeep import SAMPLE_S
 from hermes_lcm.plugin import hooks
+from hermes_lcm.records import SourceLine, SummaryTask
 from hermes_lcm.runtime import Process, Runtime
 from hermes_lcm.storage import files
 from hermes_lcm.text import blobs
+from hermes_lcm.text.tokens import count
 
 
 def finding(said: dict[str, Any], name: str) -> dict[str, Any]:
@@ -253,6 +258,46 @@ def test_summaries_from_before_that_choice_are_no_warning(tmp_path: Path) -> Non
 
     assert finding(doctor(world.deps()), "provisional_nodes")["status"] == "warn"
     assert finding(doctor(chosen), "provisional_nodes")["status"] == "pass"
+
+
+def unwritten(deadline: float) -> str:
+    """What is kept of how an extract came about, of a model that never answers."""
+
+    class Silent:
+        def complete(self, *_: Any, **__: Any) -> Reply:
+            raise SummaryUnavailable("no answer")
+
+    def clock() -> float:
+        return 0.0
+
+    guards = Breaker(threshold=2, cooldown_s=300, clock=clock), SpendGuard(max_calls=0, window_s=60, clock=clock)
+    ladder = Ladder(Silent(), LadderSettings(), *guards, clock, count=count)
+    words = "what was said of it, in as many words as are worth a summary " * 40
+    task = SummaryTask(0, (SourceLine("msg_1", "user", words, 1.0, "", 600),), 600, 120)
+    return ladder.summarise(task, deadline=deadline).checks
+
+
+def test_a_little_that_no_model_was_asked_about_is_no_warning(tmp_path: Path) -> None:
+    """It is summarised with what follows; much of it the worker owes, and what was refused is told."""
+    world = healthy(tmp_path)
+    world.node(20, 21, quality="provisional")
+    states = []
+    for deadline, size in ((-1.0, 100), (-1.0, 9000), (1e9, 100)):
+        checks = unwritten(deadline)
+        world.raw("UPDATE nodes SET checks = ?, source_tokens = ? WHERE quality = 'provisional'", checks, size)
+        states.append(finding(doctor(world.deps()), "provisional_nodes")["status"])
+
+    assert states == ["pass", "warn", "warn"]
+
+
+def test_an_extract_whose_messages_a_longer_summary_covers_is_no_warning(tmp_path: Path) -> None:
+    """It was replaced, though not by a summary of the same messages."""
+    world = healthy(tmp_path)
+    world.node(20, 21, quality="provisional")
+    before = finding(doctor(world.deps()), "provisional_nodes")["status"]
+    world.node(*range(20, 25))
+
+    assert (before, finding(doctor(world.deps()), "provisional_nodes")["status"]) == ("warn", "pass")
 
 
 # -- losses ------------------------------------------------------------------------------------------------
