@@ -150,9 +150,10 @@ class CompressPass:
         ready = self._dag.nodes([chunk.node_id for chunk in chunks if chunk.node_id is not None])
         late = sum(chunk.tokens for chunk in chunks if chunk.node_id is None and chunk.tokens > TINY_TOKENS)
         prefix = min(context_message.prefix_tokens([*roots, *ready]), view.budget.prefix)
-        used = view.tail.tokens + late + prefix + view.budget.overhead
         threshold = view.budget.threshold
-        return bool(ready) and late <= threshold * _EXTRACTED and used <= threshold * ENOUGH
+        # No pass is asked to get below its low-water mark.
+        enough = max(threshold * ENOUGH - view.budget.overhead, view.budget.limit)
+        return bool(ready) and late <= threshold * _EXTRACTED and view.tail.tokens + late + prefix <= enough
 
     def _chunkwise(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> View:
         """The view of a pass that covers no more of the oldest chunks than it takes to get down to the low-water mark."""

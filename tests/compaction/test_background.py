@@ -315,6 +315,23 @@ def test_a_request_between_such_a_little_and_what_follows_stays_where_it_is(tmp_
     assert world.gaps(world.compact(again.says("done").turns(40, first=200), threshold=tokens_of(again))) == ([], [])
 
 
+def test_a_prompt_at_its_low_water_mark_waits_for_no_model(tmp_path: Path) -> None:
+    """What is ready frees as much as any pass would."""
+    world = World(
+        tmp_path, Script(), leaf_chunk_tokens=FLOOR, fresh_tail_count=200, tail_share=0.55, low_water=0.8,
+        condensation_fanin=50,
+    )  # fmt: skip
+    messages = chat().turns(80)
+    threshold = tokens_of(messages) + 100
+    world.preparer.after_turn(world.session("s"), world.request(messages, threshold=threshold))
+    assert world.preparer.idle(WAIT_S)
+    asked = len(world.model.tasks)
+    world.compact(messages.turns(1, first=80), threshold=threshold)
+
+    assert asked
+    assert len(world.model.tasks) == asked
+
+
 def test_much_that_is_not_prepared_is_asked_for_at_the_compaction(tmp_path: Path) -> None:
     """Hundreds of requests would carry it along; what is ready is not asked for again."""
     world = small(tmp_path)
