@@ -2,13 +2,15 @@
 Others' words in a message (code, quotations, documents, mails, letters, chats that a user pasted), and what is left without them.
 
 Pure. Whoever passes on what somebody wrote makes it no rule of his own, unless he says so beside it ("follow this:"). A letter is
-known by its greeting and its end, handed-on words by the line that announces them. What is doubtful is nobody's.
+known by its greeting and its end, handed-on words by the line that announces them, a talk by names that come again. What is
+doubtful is nobody's.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
@@ -17,26 +19,37 @@ from . import salience
 from .salience import lazy
 
 _CODE: Final = lazy(r"```.*?(?:```|\Z)", re.DOTALL)
-#: Quotations over several lines, and documents in tags.
-_OTHERS: Final = lazy(
-    r"^[ \t]*>[^\n]*$|^[ \t]*(?:\"[^\"\n]*\n[^\"]*\"|“[^”\n]*\n[^”]*”|„[^“\n]*\n[^“]*“|«[^»\n]*\n[^»]*»)|"
+#: Beginnings of what others wrote: quoted lines, quotation marks in front of a line, tags of documents.
+_BEGINS: Final = lazy(
+    r"^[ \t]*>[^\n]*$|^[ \t]*(?P<mark>[\"“„«])|"
     r"<(?P<tag>file|doc(?:ument)?|attachment|e?mail|message|page|article|content|context|log|output|result|tool_result|data|"
-    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>(?:.*?</(?P=tag)>|[ \t]*\n.*\Z)",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+    r"source|code|pre|quote|blockquote|transcript|html|text)(?:\s[^<>\n]*)?>(?P<alone>[ \t]*\n)?",
+    re.MULTILINE | re.IGNORECASE,
 )
+_CLOSES: Final = {'"': '"', "“": "”", "„": "“", "«": "»"}
 _NAME: Final = r"[^\W\d_][\w.'’-]{0,30}(?: [^\W\d_][\w.'’-]{0,30}){0,2}"
 _CLOCK: Final = (
     r"(?:\d{4}-\d\d-\d\d[T, ]{0,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4},? ?)?"
     r"\d{1,2}[:.]\d\d(?:[:.]\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?"
 )
-#: Beginning of a mail by its head, by what forwards it, or by who wrote when.
+_SUBJECT: Final = r"(?:Subject|Betreff|Asunto|Objet|Oggetto|Assunto|Тема|主题|件名|제목)"
+_FROM: Final = r"(?:From|Von|De|Da|От|发件人|差出人|보낸 사람)"
+_HEAD: Final = (
+    rf"(?:{_SUBJECT}|{_FROM}|To|Cc|Bcc|Date|Sent|Reply-To|An|Datum|Gesendet|Para|Fecha|Enviado|À|Envoyé|A|Data|Inviato|Кому|Дата|"
+    r"收件人|抄送|日期|发送时间|宛先|日時|받는 사람|날짜)"
+)
+#: Beginning of a mail by its head, by what forwards it, or by who wrote when. "Subject: maths" may head any list: a head has an
+#: address, a second line beside the subject, or an empty line below it.
 _MAILED: Final = lazy(
     r"^[ \t]*(?:(?:-+ ?|begin )?(?:forwarded|original) message\b|"
-    r"(?:From|Von|De|Da|От|发件人|差出人): ?[^\n]*(?:@|\n[ \t]*[^\s:]{2,12}: )|"
-    r"(?:Subject|Betreff|Asunto|Objet|Oggetto|Assunto|Тема|主题|件名|제목): ?\S[^\n]*(?:\n|\Z)|"
+    rf"{_FROM}: ?[^\n]*@|{_SUBJECT}: ?\S[^\n]*\n[ \t]*(?:\n|{_HEAD}: )|"
+    rf"{_HEAD}: ?[^\n]*\n[ \t]*(?:{_HEAD}: ?[^\n]*\n[ \t]*){{0,4}}{_SUBJECT}: |"
+    rf"{_FROM}: ?[^\n]*\n[ \t]*(?:{_HEAD}: ?[^\n]*\n[ \t]*){{1,4}}\n|"
     r"(?:on|am|le|el|il|em) [^\n]{4,80} (?:wrote|schrieb|a écrit|escribió|ha scritto|escreveu)[^\n]{0,60}:[ \t]*$)",
     re.MULTILINE | re.IGNORECASE,
 )
+#: A mail too if it has an end.
+_SUBJECT_ALONE: Final = lazy(rf"^[ \t]*{_SUBJECT}: ?\S", re.MULTILINE | re.IGNORECASE)
 _EVERYBODY: Final = (
     r"(?:all|team|everyone|everybody|folks|guys|colleagues?|customers?|users?|members?|friends|residents|neighbou?rs|partners?|sir|"
     r"madam|alle|zusammen|kolleg\w+|kund\w+|equipo|todos|todas|clientes?|compañeros|tous|toutes|équipe|clients?|tutti|colleghi|"
@@ -117,8 +130,36 @@ _LOGGED: Final = lazy(
 )
 _LABEL: Final = re.compile(rf"[ \t]*(?:[-*•] )?\**(?P<name>{_NAME})\**[ \t]*[:：]\**[ \t]*(?=\S)")
 _LEAST_TALK: Final = 2  # lines
-_SIDES: Final = frozenset(
-    "user human assistant ai bot me you i ich du yo tú moi toi я ты customer client agent support 我 你".split()
+_AGENTS: Final = frozenset("assistant ai bot agent hermes chatgpt gpt gemini copilot".split())
+_SIDES: Final = _AGENTS | frozenset(
+    "user human me you i customer client support ich du yo tú moi toi я ты 我 你".split()
+)
+#: Last words of labels that name a thing, which says nothing.
+_THINGS: Final = frozenset(
+    """frontend backend api ui ux database databases db storage cache queue server servers hosting deployment deployments deploy
+    deploys ci cd build builds test tests testing doc docs docstrings documentation git commit commits branch branches code style
+    styles format formats formatting indentation naming name names language languages tone output input response responses answer
+    answers reply replies comment comments logging logs error errors security auth authentication mobile web ios android windows
+    linux macos css html javascript typescript python java rust go sql yaml json markdown makefile makefiles tool tools framework
+    frameworks library libraries dependency dependencies package packages infrastructure infra config configuration environment
+    env prod production staging dev development data model models schema migration migrations file files folder folders path
+    paths port ports date dates number numbers unit units currency time timezone email emails mail mails message messages report
+    reports summary summaries budget goal goals task tasks scope context audience topic subject title project stack architecture
+    design layout color colors colour colours font fonts accessibility performance monitoring metrics payments billing review
+    reviews release releases qa
+    sprache stil ausgabe antworten kommentare datenbank datenbanken dateien sicherheit dokumentation entwurf farben schrift
+    idioma estilo formato respuestas comentarios pruebas código archivos diseño salida seguridad datos
+    langue style réponses commentaires fichiers données sécurité sortie
+    前端 后端 数据库 接口 测试 文档 代码 语言 风格 格式 部署 样式 注释 日志 配置""".split()
+)
+#: What somebody says who talks with others: a question, an answer, what he did or will do.
+_TALKED: Final = lazy(
+    r"[?？][\W_]*$|^\W*(?:ok(?:ay)?|k|yes|yep|yeah|no|nope|sure|fine|agreed|understood|thanks?|thank you|thx|got it|will do|done|"
+    r"right|true|lol|hi|hello|hey|sorry|ja|nein|klar|danke|stimmt|sí|vale|gracias|oui|d['’]accord|merci|да|нет|хорошо)\b"
+    r"(?=\W*$|[,.!])|^(?:好的?|是的|明白|谢谢|收到)|\b(?:i|we)(?:['’](?:m|ve|ll|d)|"
+    r" (?:am|was|were|did|have|had|will|can|could|think|saw|deployed|"
+    r"pushed|fixed|merged|just|already)) ",
+    re.IGNORECASE,
 )
 _NO_NAMES: Final = frozenset(
     "note notes important rule rules remember reminder update correction fyi ps edit warning style convention policy please also "
@@ -155,10 +196,39 @@ _POINTS: Final = lazy(
 def own_words(text: str) -> str:
     """Text without others' words; where the user adopts these, without code and talk only."""
     plain = _CODE.sub("\n", text)
-    own = _without_letters(_OTHERS.sub("\n", plain))
+    own = _without_letters("\n".join(_outside_documents(plain)))
     if own != plain and any(adopts(each) and _POINTS.search(each) for each in salience.sentences(own)):
         own = _QUOTE_MARKS.sub("", plain)
     return "\n".join(_without_talk(_TIMED.sub("\n", _LOGGED.sub("\n", own)).split("\n")))
+
+
+def _outside_documents(text: str) -> Iterator[str]:
+    """Text outside of quoted lines, quotations over several lines and documents in tags. Linear.
+
+    A tag that nothing closes goes to the end of the text, if it ends its line.
+    """
+    at = behind = 0
+    unclosed = set[str]()
+    while head := _BEGINS.search(text, behind):
+        behind = head.end()
+        stop = _document_end(text, head, unclosed)
+        if stop:
+            yield text[at : head.start()]
+            at = behind = stop
+    yield text[at:]
+
+
+def _document_end(text: str, head: re.Match[str], unclosed: set[str]) -> int:
+    """Place where a document ends; 0 where its beginning is none. ``unclosed``: what does not end in the rest of the text."""
+    mark, tag = head["mark"], (head["tag"] or "").lower()
+    if not mark and not tag:
+        return head.end()
+    closes = _CLOSES[mark] if mark else f"</{tag}>"
+    tail = None if closes in unclosed else re.compile(re.escape(closes), re.IGNORECASE).search(text, head.end())
+    if tail is None:
+        unclosed.add(closes)
+        return len(text) if head["alone"] else 0
+    return tail.end() if tag or "\n" in text[head.end() : tail.start()] else 0
 
 
 def _without_letters(text: str) -> str:
@@ -166,6 +236,7 @@ def _without_letters(text: str) -> str:
     begins = sorted(
         [
             *((match.start(), True) for match in _MAILED.finditer(text)),
+            *((match.start(), False) for match in _SUBJECT_ALONE.finditer(text)),
             *((match.end(), True) for match in _ANNOUNCED.finditer(text) if _is_handed_on(match["line"])),
             *(
                 (match.start(), bool(match["all"]))
@@ -205,12 +276,26 @@ def label(sentence: str) -> str:
 
 
 def _without_talk(lines: list[str]) -> Iterator[str]:
-    """Lines but for those of a talk: neighbours with names in front, of which one comes again or is a side of a dialogue."""
+    """Lines but for those of a talk."""
     for named, some in groupby(lines, key=lambda line: bool(label(line))):
         said = list(some)
-        names = [label(line) for line in said] if named else []
-        if len(names) < _LEAST_TALK or (len(set(names)) == len(names) and _SIDES.isdisjoint(names)):
+        if not named or not _is_talk(said):
             yield from said
+
+
+def _is_talk(lines: list[str]) -> bool:
+    """Are neighbours with names in front a talk: does a name come again, or is one a side of a dialogue?
+
+    A list of things, or of what the agent is told, is none, unless one line answers another.
+    """
+    names = [label(line) for line in lines]
+    if len(names) < _LEAST_TALK or (len(set(names)) == len(names) and _SIDES.isdisjoint(names)):
+        return False
+    people = {name for name in names if name not in _AGENTS and name.split()[-1] not in _THINGS}
+    if not people:
+        return any(_TALKED.search(_LABEL.sub("", line, count=1)) for line in lines)
+    again = {name for name, times in Counter(names).items() if times > 1}
+    return not (_SIDES.isdisjoint(names) and again.isdisjoint(people))
 
 
 def adopts(sentence: str) -> bool:
