@@ -40,6 +40,9 @@ _FORMS: Final = (
     rf"{_TAKES}{_CHOSEN} {_GONE}",
 )
 _CHOICES: Final = tuple(lazy(rf"^{each}(?:,? instead| now| after all)?[.!]?$", re.IGNORECASE) for each in _FORMS)
+#: What a pronoun stands for, nobody knows: two of them may be two things.
+_PRONOUNS: Final = frozenset("it them these those me us you him her one ones both here there".split())
+_ONE_MORE: Final = lazy(r"an? ", re.IGNORECASE)
 #: Among what is chosen: it is so somewhere, or at times.
 _LIMITS: Final = frozenset("for as in on at when if until during while only where from with".split())
 #: For which one chooses again each time.
@@ -70,6 +73,7 @@ class Choice:
     gone: frozenset[str]
     changes: bool
     firm: bool  # there is one such choice for the thing
+    one_more: bool  # of such things there may be several: "a tester"
 
 
 def relation(later: str, earlier: str) -> Relation:
@@ -77,7 +81,7 @@ def relation(later: str, earlier: str) -> Relation:
     new, old = _choice(later), _choice(earlier)
     if new is None or old is None or new.chosen & old.chosen:
         return ""
-    if new.thing and old.thing and new.thing != old.thing:
+    if new.thing and old.thing and (new.thing, new.one_more) != (old.thing, old.one_more):
         return ""
     if new.gone and new.gone == old.chosen:
         return "replaces"
@@ -99,8 +103,9 @@ def _choice(decision: str) -> Choice | None:
                 return None
             if chosen & _LIMITS or thing & _COMES_AGAIN:
                 return None
-            changes, firm = _OTHERWISE.search(decision) is not None, _ONE_OF_MANY.match(decision) is None
-            return Choice(chosen, thing, gone, changes, firm)
+            one_more = _ONE_MORE.match(parts.get("thing") or "") is not None
+            changes, firm = _OTHERWISE.search(decision) is not None, not (one_more or _ONE_OF_MANY.match(decision))
+            return Choice(chosen, thing - _PRONOUNS, gone, changes, firm, one_more)
     return None
 
 

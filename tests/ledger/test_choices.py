@@ -46,6 +46,8 @@ def decided(*texts: str, speakers: tuple[str, ...] = ()) -> list[Entry]:
         ("We decided to use S3 for the backups.", "We decided to switch the backups to Backblaze."),
         ("We decided to use black for formatting.", "We decided to use ruff for formatting instead."),
         ("We'll use Ubuntu for the servers.", "We'll switch to Debian for the servers."),
+        ("Let's use red for it.", "Let's use blue instead of red for the logo."),
+        ("We decided on Alice as a tester.", "Let's go with Bob as a tester instead."),
         ("We decided to use Auth0 for the login.", "We decided to change the login to Keycloak."),
     ],
 )
@@ -114,10 +116,17 @@ def test_two_decisions_on_one_thing_contradict_each_other(earlier: str, later: s
             "We decided to use Postgres for the database.",
             "We decided to switch from Oracle to MySQL for the warehouse.",
         ),
+        ("Let's use red for it.", "Let's use blue for it instead."),
+        ("Let's use tabs for them.", "Let's use spaces for them."),
+        ("Let's use tabs for those.", "Let's switch to spaces for these."),
+        ("We decided on Alice as a tester.", "We decided on Bob as a tester."),
+        ("We decided on Alice as a tester.", "Let's go with Bob as the tester instead."),
+        ("We decided on Alice as the tester.", "Let's go with Bob as a tester."),
+        ("We decided to use Redis for the cache.", "We decided to use Memcached for a cache."),
     ],
 )
 def test_decisions_on_different_things_stand_side_by_side(earlier: str, later: str) -> None:
-    """A place, a part or a while is another thing."""
+    """A place, a part or a while is another thing, a pronoun may be any, and of a thing with an article there may be more."""
     old, new = decided(earlier, later)
 
     assert {old.replaced_by, old.contradicts, new.replaces, new.contradicts} == {""}
