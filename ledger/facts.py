@@ -168,7 +168,29 @@ _ENDS: Final = (
     ",? (?:can|could|how|which|do|is|are|should) (?:you|i|we|are|is|can|could|some)\\b|, what\\b|"
     " what (?:are|is|can|could|should|do|does|would)\\b| ?->)"
 )
+#: What something is used for, where a name with a capital says what: none of it is said by a pronoun, a time or a pastime.
+_FOR: Final = (
+    r"(?:for|as) (?!(?:it|this|that|them|these|those|me|us|you|him|her|now|fun|free|years|months|days|a while|long|example|"
+    r"instance|the (?:moment|time being|day|night|rest|sake|whole|first|last|most part))\b)"
+    r"(?:(?:the|our|my|all|every|its|most|an?) )?(?:[\w/+-]+ ){0,2}?[\w/+-]+"
+)
+#: The same of work, where any word may say what is used.
+_FOR_WORK: Final = (
+    r"(?:for|as) (?:(?:the|our|my|all|every|its|an?) )?(?:[\w/+-]+ )?(?:databases?|db|cache|caching|queues?|front-?end|back-?end|"
+    r"(?:unit |e2e )?tests?|testing|formatt(?:ing|er)|indentation|lint(?:ing|er)|packages?|package manager|dependenc(?:y|ies)|"
+    r"deploy\w*|ci|logging|logs|auth\w*|styling|docs|documentation|migrations?|builds?|hosting|storage|search|monitoring|payments?|"
+    r"version control|state management|type checking|commits?|commit messages|comments|api|orm|ui|infrastructure|secrets|queries)"
+)
+_AND_MORE: Final = r"(?=[.;!]|$|,| (?:and|but|so|because|which|with|here)\b| ?->)"
 _DECISIONS: Final = (
+    lazy(
+        r"(?:^(?:(?:ok(?:ay)?|yes|no|note|fyi|btw|by the way|for context|currently|hi|hello|"
+        r"in (?:this|our) (?:project|repo|repository|code ?base|app|team|company)),? )*|; |\b(?:and|but|so|since|because) )"
+        r"(?:we(?:['’]re| are)?|i(?:['’]m| am)) (?:now |currently |already )?(?P<subject>us(?:e|ing)) "
+        rf"(?P<value>(?-i:[A-Z]){languages.NAMED} {_FOR}|"
+        rf"(?!it |this |that |the ){languages.NAMED} {_FOR_WORK}){_AND_MORE}",
+        re.IGNORECASE,
+    ),
     lazy(
         rf"{_NO_CLAUSE}"
         r"\b(?:i|we)(?:['’]ve| have)? (?:just |now |finally |also )?(?P<subject>decided|chose|chosen|opted|agreed|settled) "

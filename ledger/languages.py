@@ -1,5 +1,5 @@
 """
-Facts in German, Spanish and Chinese: the patterns of their names, dates, values and decisions.
+Facts in German, Spanish and Chinese: the patterns of their names, dates, values and decisions; in six more what "we use".
 
 As strict as those for English: the subject is one's own or named as what it is, and the value follows the verb.
 """
@@ -32,6 +32,10 @@ _WESSEN: Final = (
     r"我们?的?(?:(?!生日|婚礼|过)[\u4e00-\u9fff]){0,8}?的?"
 )
 
+#: Up to five words that name what somebody uses.
+NAMED: Final = r"[\w.+#/-]+(?: [\w.+#/-]+){0,3}?"
+_USED: Final = rf"(?-i:[A-Z]){NAMED}"
+_ENDS: Final = r"(?=[.,;!]|$| (?:y|e|et|и|pero|mas|mais|ma|но) )"
 NAMES: Final = (
     lazy(rf"\b(?P<subject>mein (?:voller |vor|nach)?name) (?:ist|lautet) {_PROPER}", re.IGNORECASE),
     lazy(rf"\b(?P<subject>ich heiße) {_PROPER}", re.IGNORECASE),
@@ -98,4 +102,35 @@ DECISIONS: Final = (
         r"\b(?:hemos|he) (?P<subject>decidido|elegido|optado por) (?P<value>[^.;!?¿]{2,100})(?=[.;!]|$)", re.IGNORECASE
     ),
     lazy(r"^(?:我们|我)(?P<subject>决定|选择了|选定了)(?P<value>[^，。；！？,.;!?]{2,60})"),
+    lazy(
+        r"^(?!.*\b(?:pasad[oa]|ayer|antes|passad[oa]|ontem)\b)(?:nosotros |nós )?(?P<subject>usamos|utilizamos) "
+        rf"(?P<value>{_USED} (?:como |para (?:el|las?|los|nuestr[oa]s?|os?|as?|noss[oa]s?) )[\w ]{{3,40}}?){_ENDS}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"^(?P<subject>nous utilisons|on utilise) (?P<value>{_USED} (?:comme |pour (?:l['’]|(?:les?|la|nos|notre) ))"
+        rf"[\w ]{{3,40}}?){_ENDS}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"^(?:noi )?(?P<subject>usiamo|utilizziamo) (?P<value>{_USED} (?:come |per (?:l['’]|(?:il|la|lo|i|gli|le) ))"
+        rf"[\w ]{{3,40}}?){_ENDS}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"^(?:мы )?(?P<subject>используем) (?P<value>{_USED} (?:для|как|в качестве) [\w ]{{3,40}}?){_ENDS}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"^我们(?:现在|目前)?(?P<subject>使用|采用|用) ?"
+        r"(?P<value>[A-Za-z][\w.+#/ -]{1,30}?(?:作为|做|当)[^，。；！？,.;!?]{2,15})"
+    ),
+    lazy(
+        r"^(?P<value>[^、。]{2,20}?(?:には?|として)[A-Za-z][A-Za-z\d.+#/ -]{1,30})を"
+        r"(?P<subject>使って|使用して)(?:います|いる)(?=。|$)"
+    ),
+    lazy(
+        r"^(?:우리는 )?(?P<value>[^,.]{2,20}?(?:로|에는?) [A-Za-z][A-Za-z\d.+#/ -]{1,30})[을를] (?P<subject>사용)"
+        r"(?:합니다|해요|한다|하고 있습니다)(?=[.!]|$)"
+    ),
 )

@@ -16,7 +16,11 @@ from ..text.statements import QUOTED, for_once, is_order, lifts
 
 _RULE_CHARS: Final = 300
 _MORE_VERBS: Final = (
-    "provide|highlight|maintain|tailor|respond|answer|cite|quote|prefer|assume|commit|speak|address|mention|trust"
+    "provide|highlight|maintain|tailor|respond|answer|cite|quote|prefer|assume|commit|speak|address|mention|trust|confirm|reboot|"
+    "double-?check|validate|lint|ensure(?! you\\b)|escape|saniti[sz]e|encrypt|redact|anonymi[sz]e|annotate|indent|round|rebase|"
+    "benchmark|clarify|justify(?! yourself)|back ?up(?= (?:the|my|our|all|every|any|your|before|files|data)\\b)|"
+    "(?:notify|inform|warn|alert|ping|consult)(?= (?:me|us|(?:(?:the|our|my|all|any) )?(?:team|users?|customers?|clients?|"
+    "admins?|operators?|owners?|maintainers?|channel|on-?call|docs|documentation))\\b)"
 )
 _ANY: Final = "|".join(sorted(salience.VERBS))
 _WORK: Final = "|".join(sorted(salience.VERBS - {"get", "go", "look", "name", "pick", "plan", "start", "stop", "turn"}))
@@ -26,7 +30,9 @@ _FORBIDDEN: Final = (
     "touch|mock|hard-?code|guess|invent|overwrite|execute|force|truncate|abbreviate|shorten|omit|introduce|duplicate|suggest|output|return|reply|apologi[sz]e|"
     "summari[sz]e|charge|contact|e-?mail|invite|sign|share|expose|store|downgrade|squash|amend|bump|wrap|nest|rely|depend|"
     "offer|transfer|repeat|proceed|compile|stage|format|rely|paste|edit|alter|reuse|re-?order|delegate|spawn|fetch|interrupt|"
-    r"modify|exceed|reveal|swallow|suppress|comment|combine|mix)\b"
+    r"modify|exceed|reveal|swallow|suppress|comment|combine|mix|purge|erase|terminate|"
+    r"(?:kill|wipe|shut ?down)(?= (?:[\w-]+ ){0,3}(?:process\w*|servers?|jobs?|sessions?|containers?|pods?|daemons?|services?|"
+    r"data\w*|disks?|drives?|volumes?|folders?)\b))\b"
     r"(?! then\W*$)(?! (?:it|this|that|him|her|yourself|fun|me\b(?! (?:for|to|about)\b)|your (?:mind|time))\b)"
 )
 #: What somebody prefers of an agent's work, and not of life.
@@ -133,10 +139,18 @@ _RULES: Final = (
     ),
     lazy(
         r"^(?:请|你|记住[,，]?)?(?:不要(?!紧|了)|别再|必须(?!说|承认|是)|务必|始终(?!没)|总是(?=用|使用|先|在|要|按|保持|写|把)|禁止|以后都|今后都)|"
-        r"^(?:从现在起|从今以后|今后|以后)(?:都|请|要|用|一律|不要|必须|只)"
+        r"^(?:从现在起|从今以后|今后|以后)(?:都|请|要|用|一律|不要|必须|只)|"
+        r"^[^，。我你他她]{0,6}(?:提交|部署|重启|修改|更改|删除|发布|推送|合并|运行|编写|测试|回答|回复|上线|发送|迁移|升级)"
+        r"[^，。]{0,8}[前后时](?:请|都|先)?(?:务必|不要|禁止|必须)"
     ),
 )  # fmt: skip
 
+#: Told of one moment only, or as somebody else's words.
+_NO_RULE: Final = lazy(
+    r"\byet(?=\W*$|[,;])|, (?:(?:so )?(?:says?|said) |(?:[\w'’]+ ){1,3}(?:says?|said|told|tells|wrote|writes|recommends?)\b"
+    r"(?<!i said)(?<!i say)(?<!i told))",
+    re.IGNORECASE,
+)
 #: Begins like a question, and is none.
 _WHEN_DOING: Final = lazy(
     rf"^when(?:ever)? {_DOING}\b[^,?]{{0,60}}, (?:please |you (?:must|should) )?(?:always |never |do not |don['’]?t )?"
@@ -161,4 +175,6 @@ def is_rule(sentence: str) -> bool:
     if not may_be_rule(sentence):
         return False
     said = QUOTED.sub(" ", sentence)
+    if _NO_RULE.search(said):
+        return False
     return is_order(sentence) or lifts(sentence) or any(pattern.search(said) for pattern in (_WHEN_DOING, *_RULES))

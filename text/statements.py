@@ -45,7 +45,9 @@ _MANNERS: Final = lazy(
     r"apologi[sz]ing)\b|"
     r"keep (?:all |your |every |the )?(?:\w+ ){1,3}(?:under|below|short|simple|minimal|brief|within|at most)\b|"
     r"(?:(?:ask|warn|check with|consult) me (?:first )?(?:before|whenever|if you|when you)|"
-    r"tell me (?:first )?(?:before|whenever))\b|"
+    r"tell me (?:first )?(?:before|whenever)|"
+    r"(?:confirm(?: with me)?|(?:get|wait for) my (?:ok(?:ay)?|approval|confirmation|permission|consent|go-ahead)|"
+    r"(?:ping|notify|alert|inform) me) (?:first )?before (?!(?:i|we)\b|(?:you )?\w+ (?:it|this|that)\b))|"
     r"write (?:all |your )?(?:commit messages?|comments|docstrings|code|docs|documentation|replies|answers|messages) "
     r"in (?!the|a|one)[a-z]+\b|"
     r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
@@ -126,8 +128,8 @@ _ORDERS: Final = lazy(
     # French
     r"\b(?:désormais|dorénavant|à partir de maintenant)\b|"
     r"^(?:s'il (?:te|vous) plaît,? )?(?:ne |n')[\w'-]+ (?:jamais|pas|plus)\b|^[a-zéèê]{3,}(?:s|ez) toujours\b|"
-    r"^(?!(?:elle|celle|même|presque|comme)\b)[a-zéèê]{3,}e toujours (?:d(?:es|u|e la) |d['’]|les? |la |l['’]|une? |en |avec |à |"
-    r"mon |ma |mes |ton |ta |tes )|^(?:il faut|on doit|tu dois|vous devez) (?:toujours|impérativement)\b|"
+    r"^(?!(?:elle|celle|même|presque|comme)\b)[a-zéèê]{3,}e toujours (?:d(?:es|u|e la) |d['’]|les? |la |l['’]|une? |en |avec |"
+    r"avant |après |à |mon |ma |mes |ton |ta |tes )|^(?:il faut|on doit|tu dois|vous devez) (?:toujours|impérativement)\b|"
     r"^toujours [a-zéè]+(?:er|ir|re) \w|^jamais (?:de |d['’])|^surtout,? ne \w+ (?:pas|jamais)\b|"
     # Portuguese
     r"\b(?:a partir de agora|daqui (?:em|para a) diante|d['’]ora in (?:poi|avanti)|da (?:adesso|ora) in (?:poi|avanti))\b|"
