@@ -24,6 +24,7 @@ from . import choices, facts
 from .facts import Fact
 
 PINNED, STRUCK, CORRECTED = "pinned", "struck", "corrected"
+CORRECTION_CHARS: Final = 400  # at most: prompts show it whole
 KEPT: Final = (PINNED, CORRECTED)  # what stays in the prompt
 _BATCH: Final = 200
 _READ: Final = "ledger:{}"  # the newest sequence number that was looked at

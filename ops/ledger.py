@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..errors import BadRequest
-from ..ledger.table import CORRECTED, KEPT, PINNED, STRUCK
+from ..ledger.table import CORRECTED, CORRECTION_CHARS, KEPT, PINNED, STRUCK
 from ..recall import ledger
 from ..recall.paging import Room
 from .answers import Answer, Verb, Words, one
@@ -28,10 +28,14 @@ def _list(deps: Access, words: Words) -> Answer:
     found = f"{counted(data['total'], 'fact')} stated in this conversation, "
     if words.rest:
         found += "those that say most of these words first:"
-        none = "No fact of this conversation says any of these words; `/lcm ledger` lists all."
+        none = "No fact of this conversation says any of these words."
     else:
         found += "pinned ones and the newest first:"
-        none = "No fact was stated in this conversation yet."
+        none = (
+            "No fact stands in this conversation."
+            if data.get("struck")
+            else "No fact was stated in this conversation yet."
+        )
     lines = [found if data["total"] else none]
     for each in data["entries"]:
         became = [f"{name.replace('_', ' ')} {each[name]}" for name in _BECAME if name in each]
@@ -41,7 +45,10 @@ def _list(deps: Access, words: Words) -> Answer:
         f"contradiction: {each['subject']}: {each['entry']} and {each['contradicts']}"
         for each in data["contradictions"]
     ]
-    return Answer("\n".join([*lines, *data.get("notes", ())]), data)
+    foot = f"{data['struck']:,} struck: `/lcm ledger struck`" if data.get("struck") else ""
+    if words.rest and not data["total"]:
+        foot = "`/lcm ledger` lists all."
+    return Answer("\n".join([*lines, *data.get("notes", ())]), data, foot=foot)
 
 
 _BECAME = ("mark", "correction", "replaces", "replaced_by", "contradicts", "found_by", "lacks")
@@ -55,19 +62,29 @@ def _mark(mark: str, deps: Access, words: Words) -> Answer:
             "several people talk here, so only the operator marks entries: `hermes lcm ledger` at a terminal"
         )
     name = one(words, "an entry as `/lcm ledger` names it", most=1_000 if mark == CORRECTED else 1)
-    said = " ".join(words.rest[1:])
-    if mark == CORRECTED and not said:
-        raise BadRequest("`/lcm ledger correct` needs the entry and what is right instead")
+    said = _correction(deps, words) if mark == CORRECTED else ""
     entry = ledger.find(deps, name)
     became = f"{mark or 'as it was said'}{f' to {said!r}' if said else ''}: {entry.fact.text}"
     data = {"entry": entry.name, "mark": mark, "correction": said}
     if words.dry:
         return Answer(f"{entry.name} would be {became}", data, foot="Dry run: nothing was changed.")
-    deps.ledger.mark(entry, mark, deps.filters.text(said), now=deps.clock())
+    deps.ledger.mark(entry, mark, said, now=deps.clock())
     note = pins_note(deps) if mark in KEPT else ""
     return Answer(
         f"{entry.name} is {became}" + (f"\n{note}. {UNPIN}" if note else ""), data | ({"note": note} if note else {})
     )
+
+
+def _correction(deps: Access, words: Words) -> str:
+    """What is right instead, as it is stored."""
+    said = deps.filters.text(" ".join(" ".join(words.rest[1:]).split()))
+    if not said:
+        raise BadRequest("`/lcm ledger correct` needs the entry and what is right instead")
+    if len(said) > CORRECTION_CHARS:
+        raise BadRequest(
+            f"a correction has at most {CORRECTION_CHARS} characters, which prompts show whole, and this has {len(said):,}"
+        )
+    return said
 
 
 VERBS = (

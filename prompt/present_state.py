@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ..ledger.table import CORRECTED, KEPT, NOT_SAID, STRUCK, Entry, Ledger
+from ..ledger.table import CORRECTED, CORRECTION_CHARS, KEPT, NOT_SAID, STRUCK, Entry, Ledger
 from ..records import Flag, Row
 from ..session import Sessions
 from ..store import MessageStore, Segment
@@ -302,7 +302,7 @@ def _pinned(read: _Read) -> list[work_log.Entry]:
 
 
 def _kept(entry: Entry) -> str:
-    right = f"; right is: {work_log.quoted(entry.correction, _RULE_CHARS)}" if entry.correction else ""
+    right = f"; right is: {work_log.quoted(entry.correction, CORRECTION_CHARS)}" if entry.correction else ""
     return work_log.quoted(entry.fact.text, _RULE_CHARS) + right
 
 

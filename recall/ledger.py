@@ -94,6 +94,9 @@ def view(caller: Access, words: str, start: int, room: Room, *, keep: bool = Fal
         notes.append("no entry says all of these words; those that say most of them come first")
     if notes:
         out["notes"] = notes
+    struck = sum(entry.mark == STRUCK for entry in found)
+    if struck and not words:
+        out["struck"] = struck
     out["entries"] = []
     room.use_up(out)
     for place, each in enumerate(shown[start:], start):

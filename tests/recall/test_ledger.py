@@ -210,6 +210,38 @@ def test_an_operator_strikes_pins_and_corrects(tmp_path: Path) -> None:
     assert [(each["entry"], each["mark"]) for each in ledger(archive)] == [(rule, "pinned"), (value, "corrected")]
 
 
+def test_struck_entries_are_counted_below_the_others_and_listed_when_asked_for(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, user("Our budget is $400."), user("Always answer briefly."))
+    rule, value = (each["entry"] for each in ledger(archive))
+    assert "struck" not in lcm(archive, "ledger")
+
+    lcm(archive, f"ledger strike {rule}")
+
+    assert "1 struck: `/lcm ledger struck`" in lcm(archive, "ledger")
+    listed = lcm(archive, "ledger struck")
+    assert rule in listed
+    assert value not in listed
+
+    lcm(archive, f"ledger strike {value}")
+    text = lcm(archive, "ledger")
+    assert "2 struck: `/lcm ledger struck`" in text
+    assert "No fact was stated" not in text
+
+
+def test_a_correction_that_prompts_would_shorten_is_refused_with_the_limit(tmp_path: Path) -> None:
+    """Blanks between words do not count."""
+    archive = Archive(tmp_path, user("Our budget is $400."))
+    (value,) = (each["entry"] for each in ledger(archive))
+
+    refused = lcm(archive, f"ledger correct {value} " + "a" * 401)
+
+    assert "at most 400 characters" in refused
+    assert "401" in refused
+    assert "correction" not in ledger(archive)[0]
+    lcm(archive, f"ledger correct {value} " + "ab " * 133 + " " * 9 + "c")
+    assert len(ledger(archive)[0]["correction"]) == 400
+
+
 @pytest.mark.parametrize("typed", ["ledger pin 9.beef", "ledger pin", "ledger correct 1.beef"])
 def test_an_entry_that_is_not_there_is_refused(tmp_path: Path, typed: str) -> None:
     """With what would help."""
