@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
-from ..records import SummaryTask
-from ..text import salience
+from ..records import SourceLine, SummaryTask
+from ..text import markers, salience
 from ..text.salience import NUMBER, QUOTE, TERMS, Item, Reading, lazy, normal, stretch
 
 _SEPARATORS: Final = str.maketrans(dict.fromkeys("-_./\\", " "))
@@ -27,10 +28,11 @@ _ROUND: Final = frozenset({"100", "1000"})
 
 
 class Source:
-    """A task's lines as they are read."""
+    """A task's lines as they are read: without memory that was recalled elsewhere, which a reply may repeat."""
 
     def __init__(self, task: SummaryTask) -> None:
-        self.task = task
+        lines = tuple(_said_here(line) for line in task.lines)
+        self.task = replace(task, lines=lines) if lines != task.lines else task
         self._evidence: tuple[str, Evidence] | None = None
 
     @cached_property
@@ -58,6 +60,11 @@ class Source:
         if self._evidence is None or self._evidence[0] != prompt:
             self._evidence = prompt, Evidence(self, prompt)
         return self._evidence[1]
+
+
+def _said_here(line: SourceLine) -> SourceLine:
+    text = markers.unrecalled(line.role, line.text, blanks=False)
+    return line if text is line.text else replace(line, text=text.strip())
 
 
 class Evidence:

@@ -192,16 +192,16 @@ def _fence_end(tag: str) -> re.Pattern[str]:
     return re.compile(rf"(?im)^ {{0,3}}</\s*{tag}\s*>(?=[ \t\r]*$)")
 
 
-def unrecalled(role: str, text: str) -> str:
+def unrecalled(role: str, text: str, *, blanks: bool = True) -> str:
     """A message's text with blanks for what a memory plugin recalled into it: every character keeps its place.
 
-    Nobody said these words here: searches go over this text.
+    Nobody said these words here: searches go over this text. Summaries go over it without ``blanks``.
     """
     if role not in ("user", "assistant"):
         return text
     out, at = list[str](), 0
     for start, stop in _recalled(text):
-        out += [text[at:start], " " * (stop - start)]
+        out += [text[at:start], " " * (stop - start) * blanks]
         at = stop
     return "".join([*out, text[at:]]) if at else text
 
