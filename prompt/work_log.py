@@ -474,6 +474,20 @@ _ASKS: Final = re.compile(
 
 _ANSWER_WORDS: Final = 6
 _ANSWERING: Final = frozenset(("skip", "use", "take", "keep", "leave", "ignore", "put"))
+_ANSWER_SIGNS: Final = 10  # in scripts without blanks
+_SIGNS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+#: In front of an order: the answer no, and what forbids.
+_NO: Final = re.compile(
+    r"^\W*(?:(?:nein|no|non|não|нет|nee|bitte|por favor|s'il te plaît|per favore|пожалуйста|ne|не|nunca|mai|nie)\W+)+",
+    re.IGNORECASE,
+)
+#: Orders in scripts without blanks, which their beginning or their end tells, and "don't".
+_ORDERED: Final = re.compile(
+    r"^\W*(?:no\W+)?(?:please )?(?:do not|don['’]t) (?!know|care|mind|think|need|have|want|like)|"
+    r"(?:^|[。，,！!\s])(?:请|先)?(?:不要|别|删|把|创建|新建|修改|添加|运行|安装|更新|发送|打开|关闭|检查|修复|移动|复制|取消|停止|翻译|保存)|"
+    r"(?:て|で)(?:ください|下さい|くれ)[。！]?$|ないで[。！]?$|지\s?(?:마|말)\S{0,9}$|해\s?(?:줘|주세요)[.!]?$",
+    re.IGNORECASE,
+)
 #: A question at the end of a reply that wants to know something of the request; an offer is none.
 _WHICH: Final = re.compile(
     r"(?:^|[.!?\n:] )[^.!?\n]{0,60}\b(?:which|what|where|when|who|how (?:many|much|long|often)|or|welche\w?|was|wo|wann|"
@@ -545,8 +559,14 @@ def _goes_on(typed: str, *, asked: bool) -> bool:
     words = typed.split()
     if _AGAIN.match(typed) or (len(words) <= _ANSWER_WORDS and _CHOICE.match(typed)):
         return True
-    first = words[0].strip(",.!").lower() if words else ""
-    return asked and len(words) <= _ANSWER_WORDS and first not in salience.VERBS - _ANSWERING
+    long = len(words) > _ANSWER_WORDS or len(_SIGNS.findall(typed)) > _ANSWER_SIGNS
+    return asked and not long and not _ORDERED.search(typed) and not _is_order(_NO.sub("", typed, count=1))
+
+
+def _is_order(said: str) -> bool:
+    """Does what was said begin with a verb that tells the agent to do something?"""
+    first = said.split(maxsplit=1)[0].strip(",.!").lower() if said.strip() else ""
+    return first in salience.VERBS - _ANSWERING or salience.orders_elsewhere(first)
 
 
 def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Rule]:

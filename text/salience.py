@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, cast
+from unicodedata import normalize
 
 from ..records import SourceLine
 
@@ -201,6 +202,29 @@ skip sort split start stop store summarize switch take tell test translate try t
 upload use verify wait write
 """
 VERBS: Final = frozenset(_VERBS_WORDS.split())
+#: Orders in German, Spanish, Portuguese, Italian, French and Russian, without acute accents, and what follows a "no" there. None
+#: says "do it", which only agrees.
+_ORDERS_WORDS: Final = """
+lösch lösche löschen änder ändere ändern schreib schreibe füg füge bau baue stell stelle setz setze zeig zeige prüf prüfe teste
+starte stopp stoppe führ führe such suche öffne schließ schließe erstell erstelle entfern entferne installier installiere
+aktualisier aktualisiere buche schick schicke sende frag frage gib kopier kopiere verschieb verschiebe benenn benenne korrigier
+korrigiere reparier repariere lies speicher speichere übersetz übersetze erklär erkläre ersetz ersetze ergänz ergänze sortier
+sortiere storniere beheb behebe überprüf überprüfe wiederhol wiederhole räum räume ruf rufe trag trage borra borres elimina
+elimines quita quites crea cambia cambies añade añadas agrega agregues escribe escribas muestra ejecuta ejecutes instala
+instales actualiza envia envies manda mandes abre abras cierra cierres revisa corrige arregla mueve muevas copia renombra
+reserva reserves cancela canceles explica traduce resume guarda sube subas toques apaga apague exclua remova altera altere muda
+mude adiciona adicione cria crie escreva mostra mostre execute rode instale atualize envie abra feche verifique corrija mova
+copie renomeie reserve cancele explique traduza salve cancella cancellare eliminare rimuovi rimuovere cambiare aggiungi
+aggiungere scrivi scrivere esegui eseguire installa aggiorna invia inviare apri aprire chiudi chiudere controlla verifica
+correggi sposta spostare rinomina prenota annulla spiega traduci riassumi salva togli togliere toccare supprime supprimez efface
+effacez cree change changez ajoute ajoutez ecris montre envoie envoyez cherche ouvre ferme verifie repare deplace renomme annule
+annulez arrête traduis modifie modifiez enleve retire remplace remplacez touche удали удаляй создай создавай измени меняй
+изменяй добавь добавляй напиши пиши покажи запусти запускай установи обнови отправь отправляй найди открой закрой проверь
+исправь перемести скопируй переименуй забронируй отмени останови объясни переведи сохрани убери замени трогай
+"""
+_ORDERS: Final = frozenset(_ORDERS_WORDS.split())
+#: What hangs on such a word: "borralo", "supprime-le", "удалите".
+_HANGS_ON = lazy(r"(?:-\w.*|(?<=[aei])(?:me|te|se|nos|mi|ci)?(?:l[aeio]s?)|(?<=\w)те)$")
 _OPEN = lazy(
     r"\b(?:TODO|FIXME|still (?:need|needs|to do|open|missing|failing)|not yet|remaining|left to do|"
     r"pending|open question|"
@@ -453,6 +477,12 @@ def is_prose(sentence: str) -> bool:
     return sum(c.isalpha() or c == " " for c in sentence) >= 0.7 * len(sentence)
 
 
+def orders_elsewhere(word: str) -> bool:
+    """Is a word an order in one of six languages beside English?"""
+    plain = normalize("NFC", normalize("NFD", word.lower()).replace("\u0301", ""))
+    return plain in _ORDERS or _HANGS_ON.sub("", plain) in _ORDERS
+
+
 def is_acknowledgement(text: str) -> bool:
     """Does a message only agree, thank or send the other one on, so that it asks for nothing of its own?"""
     head = text[:200].lower()
@@ -460,6 +490,8 @@ def is_acknowledgement(text: str) -> bool:
     if len(words) >= 2 and not all(map(_CJK.search, words)):
         return False
     if words and " do " in f" {head}" and _DO.match(head):
+        return False
+    if any(map(orders_elsewhere, words)):
         return False
     return VERBS.isdisjoint(words) and len(_CJK.findall(_CJK_ACKS.sub("", head))) < 2
 

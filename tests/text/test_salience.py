@@ -251,3 +251,15 @@ def test_whoever_reads_sentences_pauses(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert list(salience.sentences("One thing. Another one.")) == ["One thing.", "Another one."]
     assert pauses == [1]
+
+
+@pytest.mark.parametrize("said", ["Ja, mach das.", "Да, сделай.", "Vale, adelante.", "ja mach weiter"])
+def test_who_says_do_it_agrees_in_any_language(said: str) -> None:
+    assert salience.is_acknowledgement(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["Nein, lösch das.", "No, bórralo.", "Non, supprime-le.", "Нет, удалите.", "Não, apague isso."]
+)
+def test_who_says_what_to_do_wants_something_in_any_language(said: str) -> None:
+    assert not salience.is_acknowledgement(said)

@@ -314,7 +314,8 @@ def test_another_value_of_the_same_thing_replaces_the_earlier_rule(earlier: str,
 @pytest.mark.parametrize(
     "text",
     [
-        "I decided to use it so we decided to use it " * 20, "and we use A for the " * 45, "my name is the port of my id is " * 28, "I prefer the one " * 50,
+        "I decided to use it so we decided to use it " * 20, "and we use A for the " * 45,
+        "my name is the port of my id is " * 28, "I prefer the one " * 50,
         "don't use it and always use the " * 25, "the meeting with Greg on May " * 30, "我的叔叔的生日是我们的" * 80,
         "from now on " * 75, "王磊是我的上司，其" * 90,
     ],
