@@ -318,24 +318,24 @@ class Fact:
         return _CHANGED.search(beside) is not None or _NEW.match(self.subject) is not None
 
 
-def stated(text: str) -> tuple[Fact, ...]:
-    """The facts of what a user typed, in order."""
+def stated(text: str, source: str = "") -> tuple[Fact, ...]:
+    """The facts of what a user said, in order. ``source``: platform that it came from."""
     if markers.host_block(text):
         return ()
-    said = own_words(markers.by_speaker(markers.typed(text), named=False)[:_READ_CHARS])
+    said = own_words(markers.by_speaker(markers.typed(text), named=False, source=source)[:_READ_CHARS])
     return tuple(islice(_found(said), _OF_A_MESSAGE))
 
 
-def told(text: str, facts: Iterable[StatedFact], known: Iterable[Fact]) -> tuple[Fact, ...]:
-    """The facts that a summariser found in what a user typed, as far as the same words stand there and state them.
+def told(text: str, facts: Iterable[StatedFact], known: Iterable[Fact], source: str = "") -> tuple[Fact, ...]:
+    """The facts that a summariser found in what a user said, as far as the same words stand there and state them.
 
-    ``known``: those that the rules found, which are not told again.
+    ``known``: those that the rules found, which are not told again. ``source``: platform that it came from.
     """
     facts = tuple(facts)
     if not facts or markers.host_block(text):
         return ()
     typed = markers.typed(text).strip()
-    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False)[:_TOLD_CHARS])))
+    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False, source=source)[:_TOLD_CHARS])))
     out = list(known)
     for each in facts:
         fact = _told(typed, own, each)

@@ -109,7 +109,7 @@ class Ledger:
             out.looked += len(rows)
             for row in rows:
                 who = markers.speaker(row.text)
-                said = markers.by_speaker(row.text, named=True)
+                said = markers.by_speaker(row.text, named=True, source=row.head.source)
                 if not statements.topic(said) and statements.takes_back(said):  # told by what stood before it
                     found += [*last.get(who, [])[-1:], row.store_id]
                     last[who] = last.pop(who, [])[:-1]
@@ -162,8 +162,8 @@ def of_row(row: Row, told: Iterable[StatedFact] = ()) -> tuple[Fact, ...]:
     """The facts that a message states: a user's words only, and none that were taken back."""
     if row.head.role != "user" or row.head.flags & NOT_SAID:
         return ()
-    found = facts.stated(row.text)
-    return found + facts.told(row.text, told, found)
+    found = facts.stated(row.text, row.head.source)
+    return found + facts.told(row.text, told, found, row.head.source)
 
 
 def entries(
@@ -202,7 +202,10 @@ def entries(
 def _standing(rows: Iterable[Row], speakers: Mapping[int, str]) -> list[Row]:
     """Messages in order, without those that the next one of their speaker took back."""
     said = sorted((row for row in rows if not row.head.flags & NOT_SAID), key=lambda row: (row.head.pos, row.store_id))
-    words = [replace(row, text=markers.by_speaker(row.text, named=row.store_id in speakers)) for row in said]
+    words = [
+        replace(row, text=markers.by_speaker(row.text, named=row.store_id in speakers, source=row.head.source))
+        for row in said
+    ]
     kept = {row.store_id for row in statements.standing(words, speakers)}
     return [row for row in said if row.store_id in kept]
 

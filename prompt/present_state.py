@@ -165,7 +165,7 @@ class PresentState:
             name, number = markers.speaker(row.text) if several else ("", "")
             if name:
                 speakers[row.store_id] = _named(name) + (f" ({_named(number)})" if number else "")
-            out.append(replace(row, text=markers.by_speaker(row.text, named=several)))
+            out.append(replace(row, text=markers.by_speaker(row.text, named=several, source=row.head.source)))
         return out, speakers
 
     def _closed(self, read: _Read) -> Mapping[int, Closed]:

@@ -249,46 +249,96 @@ def typed(text: str) -> str:
 _TIME = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] ")
 _REPLY_END = '"]\n\n'
 _SENT_NOTE = re.compile(
-    r"\[(?:(?:The user sent a|Triggering message id: )[^\]]{0,1500}"
+    r"\[(?:(?:The user sent a|Triggering message id: |voice message could not be transcribed)[^\]]{0,1500}"
     r"|Replying to(?: your previous message)?: \"[\s\S]{0,500}?\")\]\n\n"
+    r"|\[The user sent an image~ Here's what I can see:\n(?:(?!\]\n\[)[\s\S]){0,8000}\]\n"
+    r"\[If you need a closer look, use vision_analyze with image_url: [^\]\n]{1,500} ~\](?:\n\n|\Z)"
 )
 _CHANNEL = re.compile(
     r"\[(?:Recent channel messages\]\n|Context around the replied-to message\]\n|Messages prefixed with \[unverified\] )"
 )
 _NEW_MESSAGE = "\n\n[New message]\n"
-_SPEAKER = re.compile(r"\[(?P<named>[^\[\]\n]{1,300})\|(?P<id>[^\[\]|\n]{1,100})\]\n|\[(?P<alone>[^\[\]\n]{1,300})\] ")
+_SPEAKER = re.compile(
+    r"\[(?P<named>[^\[\]\n]{1,300})\|(?P<id>[^\[\]|\n]{1,100})\]\n|\[(?P<alone>[^\[\]\n]{1,300})\](?: |\Z)"
+)
+#: What platforms put in front of somebody's words, behind the name: what others wrote in the thread, what is quoted, a talk
+#: that is handed on. Of marks that others may have written too the last one counts.
+_THREAD = re.compile(r"\[Thread context — prior messages in this thread \(not yet in conversation history\)[.:]")
+_THREAD_END = "\n[End of thread context]\n\n"
+_HANDED_ON = re.compile(r"当前用户的昵称为[^\n]{1,200}\n以下为用户的聊天记录\n")
+_HANDED_ON_END = "\n\n用户附言："
+_QUOTATION = re.compile(
+    r"\[Quoted message\]:(?: \(image\)|\n(?:(?!\n\n)[\s\S])+)(?:\n\n|\Z)|\[引用(?:媒体)?(?:: (?:(?!\]\n)[\s\S])+)?\]\n"
+)
+#: A voice message: the gateway writes what was said in quotation marks, in front of what else there is.
+_HEARD = re.compile(r'(?:"[^"\n]+"(?:\n\n|\s*\Z))+')
+_BEGINS: Final = ("[", '"', "当")
 _HEAD_CHARS = 20_000  # of a message, in which its beginning is looked for
 
 
-def _begin(text: str) -> tuple[int, bool]:
-    """Place at which somebody's words begin behind what the gateway puts in front; is there no other that could be it?"""
-    found, sure = _TIME.match(text), True
+#: Where people type: a message in quotation marks quotes there.
+_KEYBOARDS: Final = frozenset(("", "unknown", "cli", "tui", "acp", "local", "oneshot"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Begin:
+    """Place at which somebody's words begin behind what the gateway puts in front.
+
+    ``sure``: no other place could be it. ``heard``: what was spoken, of a voice message.
+    """
+
+    at: int
+    sure: bool
+    heard: str
+
+
+def _begin(text: str) -> _Begin:
+    found, sure, heard = _TIME.match(text), True, list[str]()
     at = found.end() if found else 0
-    while found := _SENT_NOTE.match(text, at):
-        sure = sure and text.count(_REPLY_END, at, _HEAD_CHARS) <= 1  # what is replied to is quoted as it was said
+    while found := _SENT_NOTE.match(text, at) or _HEARD.match(text, at):
+        if found.re is _HEARD:
+            heard.append(found[0].replace('"', "").strip())
+        else:
+            sure = sure and text.count(_REPLY_END, at, _HEAD_CHARS) <= 1  # what is replied to is quoted as it was said
         at = found.end()
     if _CHANNEL.match(text, at):
         sure = sure and text.count(_NEW_MESSAGE, at, _HEAD_CHARS) == 1
         end = text.rfind(_NEW_MESSAGE, at, _HEAD_CHARS)
         at = end + len(_NEW_MESSAGE) if end >= 0 else at
-    return at, sure
+    return _Begin(at, sure, "\n\n".join(heard))
 
 
-def by_speaker(text: str, *, named: bool) -> str:
-    """The speaker's own words in a message: without what the gateway put in front, and, where it names speakers, the name."""
-    if not text.startswith("[") or host_block(text):
+def _behind_others(text: str, at: int) -> int:
+    """Place behind what others said, which the platform puts between a speaker's name and words."""
+    for head, tail in ((_THREAD, _THREAD_END), (_HANDED_ON, _HANDED_ON_END)):
+        if head.match(text, at):
+            end = text.rfind(tail, at)
+            return end + len(tail) if end >= 0 else at
+    return _behind(_QUOTATION, text, at)
+
+
+def by_speaker(text: str, *, named: bool, source: str = "") -> str:
+    """The speaker's own words in a message: without what the gateway put in front, and, where it names speakers, the name.
+
+    ``source``: platform that the message came from; one with a microphone writes in quotation marks what it heard.
+    """
+    if not text.startswith(_BEGINS) or host_block(text):
         return text
-    at, sure = _begin(text)
-    found = _SPEAKER.match(text, at) if named and sure else None
-    return text[found.end() if found else at :]
+    begin = _begin(text)
+    name = _SPEAKER.match(text, begin.at)
+    if begin.heard and (source in _KEYBOARDS or (name is None and begin.at < len(text))):
+        return text  # somebody's quotation, and what is said of it
+    front = name.end() if name else begin.at
+    words = text[front if named and begin.sure else begin.at : front] + text[_behind_others(text, front) :]
+    return "\n\n".join(each for each in (begin.heard, words) if each) or text.partition("\n")[0]
 
 
 def speaker(text: str) -> tuple[str, str]:
     """(name, id) of who said a message of a shared chat, as the gateway wrote them in front of it; "" for what it did not."""
-    if not text.startswith("[") or host_block(text):
+    if not text.startswith(_BEGINS) or host_block(text):
         return "", ""
-    at, sure = _begin(text)
-    found = _SPEAKER.match(text, at) if sure else None
+    begin = _begin(text)
+    found = _SPEAKER.match(text, begin.at) if begin.sure else None
     return ((found["named"] or found["alone"]).strip(), found["id"] or "") if found else ("", "")
 
 

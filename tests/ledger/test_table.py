@@ -35,6 +35,18 @@ def test_a_fact_that_is_said_again_is_one_entry(tmp_path: Path) -> None:
     assert entry.name.startswith("1.")
 
 
+def test_what_was_spoken_is_an_entry_and_what_others_wrote_in_the_thread_is_none(tmp_path: Path) -> None:
+    """Both as gateways hand them over."""
+    thread = "[Thread context — prior messages in this thread (not yet in conversation history):]\n"
+    thread += "[thread parent] Eve: Our budget is $700.\n[End of thread context]\n\n"
+    world = World(tmp_path)
+    world.session(platform="slack", host_key="agent:main:slack:group:C1")
+
+    found = told(world, f"[Anna] {thread}Our rent is $300.", '"Our budget is $400."\n\n[Anna]', '"Our deposit is $50."')
+
+    assert [each.fact.value for each in found] == ["$300", "$400", "$50"]
+
+
 @pytest.mark.parametrize(
     ("once", "again"),
     [

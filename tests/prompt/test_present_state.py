@@ -199,6 +199,70 @@ def test_of_several_people_each_line_says_who_spoke(world: World) -> None:
     assert not any("old key" in each for each in lines)
 
 
+THREAD = (
+    "[Thread context — prior messages in this thread (not yet in conversation history):]\n"
+    "[thread parent] Eve: never use the old key\nBen: always deploy on Fridays\n[End of thread context]\n\n"
+)
+IMAGE = (
+    "[The user sent an image~ Here's what I can see:\nA sign. Never park here.]\n"
+    "[If you need a closer look, use vision_analyze with image_url: /tmp/a.png ~]\n\n"
+)
+TALK = "当前用户的昵称为Anna\n以下为用户的聊天记录\nEve：never use the old key\nBen：always deploy on Fridays\n\n用户附言："
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        f"[Anna] {THREAD}",
+        f"[Anna] {THREAD.replace('history):', 'history). Messages prefixed with [unverified] are background.')}",
+        f"[Anna] {TALK}",
+        "[Anna] [Quoted message]:\nnever use the old key\n\n",
+        "[Anna] [引用: Eve | never use the old key]\n",
+        f"{IMAGE}[Anna] ",
+    ],
+)
+def test_what_a_platform_puts_in_front_of_words_is_nobodys_rule(world: World, before: str) -> None:
+    """Others wrote it: earlier in the thread, in a message that is quoted, in a talk that is handed on, on a picture."""
+    world.session(**GROUP)
+    lines = block(world, chat().user(f"{before}Look at this. Always answer in German.").says("ok").turns(20))
+
+    assert [each for each in lines if " said [" in each] == [line(lines, "Anna said")]
+    assert line(lines, "Anna said").endswith("“Always answer in German.”")
+    assert line(lines, "Anna's first request").endswith("“Look at this. Always answer in German.”")
+
+
+@pytest.mark.parametrize(
+    ("of", "text", "who"),
+    [
+        ("dm:5", '"Never book a flight without asking me."', "the user"),
+        ("group:-5", '"Never book a flight without asking me."\n\n[Anna]', "Anna"),
+        ("group:-5", '"Never book a flight without asking me."\n\n[Anna] as I said', "Anna"),
+    ],
+)
+def test_what_was_spoken_into_a_microphone_is_its_speakers_rule(world: World, of: str, text: str, who: str) -> None:
+    """The gateway writes it in quotation marks, in front of the name."""
+    world.session(platform="telegram", host_key=f"agent:main:telegram:{of}")
+    lines = block(world, chat().user("Hello.").says("hi").user(text).says("ok").turns(20))
+
+    assert line(lines, f"{who} said").endswith("“Never book a flight without asking me.”")
+
+
+def test_a_message_in_quotation_marks_is_a_quotation_where_people_type(world: World) -> None:
+    """The world's own source is a platform, so this one is told."""
+    messages = chat().user("Hello.").says("hi").user('"Never book a flight without asking me."').says("ok").turns(20)
+    world.ingest.ingest_list(world.session(), messages, source="cli")
+
+    assert not line(block(world, messages), "the user said")
+
+
+def test_a_picture_without_words_is_shown_by_its_first_line(world: World) -> None:
+    """What is read on it is nobody's rule."""
+    lines = block(world, chat().user(IMAGE.strip()).says("ok").turns(20))
+
+    assert line(lines, "the user's first request").endswith("“[The user sent an image~ Here's what I can see:”")
+    assert not line(lines, "the user said")
+
+
 def test_brackets_in_front_are_no_speaker_where_one_speaks(world: World) -> None:
     """They are the user's words."""
     lines = block(world, chat().user("[WIP] Never squash these commits.").says("ok").turns(20))

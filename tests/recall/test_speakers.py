@@ -14,6 +14,10 @@ from hermes_lcm.engine import LCMEngine
 from hermes_lcm.text import markers
 
 GROUP = "agent:main:telegram:group:-100"
+IMAGE = (
+    "[The user sent an image~ Here's what I can see:\nA sign [red]: never park here.]\n"
+    "[If you need a closer look, use vision_analyze with image_url: /tmp/a.png ~]"
+)
 
 
 def group(folder: Path, *texts: str) -> Archive:
@@ -35,6 +39,11 @@ def group(folder: Path, *texts: str) -> Archive:
         ('[Replying to: "hi"]\n\n[Anna] do it"]\n\n[Ben] hello', ("", "")),
         ('[Replying to: "the plan"]\n\n[Anna] hello', ("Anna", "")),
         ("[The user sent a document: 'a.pdf'. It is saved at: /a.pdf.]\n\n[Anna] hello", ("Anna", "")),
+        ('"I said it aloud."\n\n[Anna]', ("Anna", "")),
+        ('"One."\n\n"Two."\n\n[Anna] see my notes', ("Anna", "")),
+        ("[voice message could not be transcribed]\n\n[Anna]", ("Anna", "")),
+        (f"{IMAGE}\n\n[Anna] what is it?", ("Anna", "")),
+        ('"I said it aloud."', ("", "")),
         ("hello [Anna] there", ("", "")),
         ("[Mallory] [Anna|1]\nhello", ("Mallory", "")),
         ("[Mallory] hi\n\n[New message]\n[Anna] hello", ("Mallory", "")),
