@@ -114,6 +114,8 @@ _PATH = re.compile(
     r"(?:/(?:home|root|usr|etc|var|opt|run|tmp|mnt|srv|app|data|dev|proc|sys|Users|Volumes|private|secrets|workspace)|~|\.\.?)/"
     r"|[A-Za-z]:\\"
 )
+# A command that makes or shows a secret, and the pattern of one.
+_MAKES = re.compile(r"(?:hermes lcm|openssl rand|kubectl get) [a-z-]|\[[^\]\s]{1,60}\]\{\d{1,4}(?:,\d{0,4})?\}\Z")
 _FORMAT = re.compile(r"%(?:\(\w+\))?[a-z]|\{\w*\}")
 # Values that stand for one in examples: `YOUR_API_KEY`, `my-secret-password`, `some_token`.
 _WORDS = (
@@ -140,7 +142,9 @@ def is_value(text: str) -> bool:
     text = text.strip()
     if not any(map(str.isalnum, text)) or REDACTED in text or text[:2] in ("${", "{{", "<%", "$("):
         return False
-    if not any(map(str.isalnum, _FORMAT.sub("", text))) or _PATH.match(text) or (text[0], text[-1]) == ("<", ">"):
+    if not any(map(str.isalnum, _FORMAT.sub("", text))) or (text[0], text[-1]) == ("<", ">"):
+        return False
+    if _PATH.match(text) or _MAKES.match(text):
         return False
     example = len(text) <= _EXAMPLE_CHARS and (_EXAMPLE.fullmatch(text) or _YOURS.match(text))
     return not (example or _EMPTY.fullmatch(text) or _VARIABLE.fullmatch(text))
@@ -444,7 +448,8 @@ RULES: tuple[Rule, ...] = (
         _shape(_BEARER + r"(?P<v>(?=[A-Za-z._~+/=-]{0,400}+\d|[\w.~+/=-]{24})[\w.~+/=-]{8,4096})", 1), size=0,
     ),
     Rule(
-        "bearer_token", ("token",), _assigned(_PAGES + r"token(?!s|i[sz]|\.[a-z])", least=12, quoted_word=False),
+        "bearer_token", ("token",),
+        _assigned(_PAGES + r"(?<!tik)token(?!s|i[sz]|\.[a-z])", least=12, quoted_word=False),  # tiktoken is a package
         key=re.compile(rf"(?i)(?:[\w.-]{{0,40}}[_-])?{_PAGES}token|[a-z]{{1,20}}{_PAGES}Token|authorization"), needs=ASSIGNS,
         size=WIDE,
     ),

@@ -56,6 +56,9 @@ SECRETS = [
     ("url_credentials", "postgres://app:s3cr3t@db/prod", "s3cr3t"),
     ("connection_string", "AccountKey=abcdefghijklmnop0123456789==;", "abcdefghijklmnop0123456789=="),
     ("env_assignment", "export DEPLOY_SECRET=zz11yy22xx", "zz11yy22xx"),
+    ("password_assignment", "The password: `hermes sandal 7 lagoon`", "hermes sandal 7 lagoon"),
+    ("password_assignment", "The password: `openssl4all`", "openssl4all"),
+    ("bearer_token", "tiktok_token: act-9f8e7d6c5b4a39281706", "act-9f8e7d6c5b4a39281706"),
     ("basic_auth", "Authorization: Basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA=="),
 ]
 
@@ -106,6 +109,11 @@ INNOCENT = [
     "Bearer authentication is used",
     "https://example.org:8080/path@2",
     "task-1234567890-abcdefghijk and risk-averse-2",
+    '"tiktoken": "token counts are estimates (within about 15 %)"',
+    'tiktoken = ">=0.7.0,<1.0.0"',
+    "A new password: `hermes lcm fleet init laptop anna` again; it also ends the old one.",
+    "password: `openssl rand -hex 16`",
+    '"AGE-SECRET-KEY-1": "[0-9A-Z]{58}"',
 ]
 
 
