@@ -95,10 +95,15 @@ def _import(deps: Access, words: Words) -> Answer:
     if done.backup:
         lines.append(f"backup: {done.backup}")
     if done.added and not words.apply:
-        lines.append(f"Dry run. `hermes lcm import {quoted(words.rest[0])} --apply` backs up and does it.")
+        lines.append(f"Dry run. `hermes lcm import {quoted(words.rest[0])} --apply` {_does(deps)}.")
     data = {"sessions": list(done.sessions), "added": done.added, "present": done.present, "exact": done.exact}
     data |= {"applied": words.apply, "backup": str(done.backup) if done.backup else None}
     return Answer("\n".join(lines), data, idle=not done.added)
+
+
+def _does(deps: Access) -> str:
+    """Words for what an import does when it is applied: where nothing is stored yet there is nothing to back up."""
+    return "backs up and does it" if deps.db.exists else "does it"
 
 
 def _of_lossless_claw(deps: Access, path: Path) -> bool:
@@ -202,9 +207,8 @@ def _import_host(deps: Access, words: Words) -> Answer:
     if done.backup:
         lines.append(f"backup: {done.backup}")
     if taken.added and not words.apply:
-        lines.append(
-            f"Dry run. `{' '.join(['hermes lcm import host', *map(quoted, words.rest)])} --apply` backs up and does it."
-        )
+        typed = " ".join(["hermes lcm import host", *map(quoted, words.rest)])
+        lines.append(f"Dry run. `{typed} --apply` {_does(deps)}.")
     data = {
         "path": str(done.path), "sessions": done.sessions, "conversations": done.conversations, "rows": taken.rows,
         "added": taken.added, "present": taken.present, "repeated": taken.copies, "own": taken.own,
@@ -256,7 +260,7 @@ def lossless_claw(
     if done.backup:
         lines.append(f"backup: {done.backup}")
     if not apply:
-        lines.append(f"Dry run. {typed} backs up and does it.")
+        lines.append(f"Dry run. {typed} {_does(deps)}.")
     idle = not (taken.added or nodes.added)
     return Answer("\n".join(lines), _lossless_claw_data(deps, done, applied=apply), idle=idle)
 

@@ -244,7 +244,7 @@ def uninstall(deps: Access, words: Words) -> Answer:
     if not words.apply:
         steps = ["set context.engine to compressor", "take the plugin off Hermes' list"]
         would = f"It would {', '.join([*steps, *(f'remove {each}' for each in links[:1])])}."
-        return Answer(f"{would}\n{stays}\nDry run. `hermes lcm uninstall apply` does it.", data)
+        return Answer(f"{would}\n{stays}\nDry run. `hermes lcm uninstall --apply` does it.", data)
     if why := facts.write_setting("context.engine", "compressor"):
         by_hand = "`hermes config set context.engine compressor` does the same once that is solved"
         raise BadRequest(f"Hermes did not change its configuration: {why}; {by_hand}")

@@ -411,6 +411,22 @@ def test_the_verb_shows_what_it_found_and_did(world: Home, there: HostDb) -> Non
         verb.run(world.deps(None), Words())
 
 
+@pytest.mark.parametrize(
+    ("stored", "does"), [(False, "does it"), (True, "backs up and does it")], ids=["empty", "in use"]
+)
+def test_a_preview_speaks_of_a_backup_where_something_is_stored(
+    stored: bool, does: str, world: Home, there: HostDb
+) -> None:
+    """In a new home there is nothing to back up."""
+    there.begin("s1")
+    there.say("s1", talk(0, 2))
+    if stored:
+        world.say("hello", session="s2")
+    verb = next(each for each in VERBS if each.name == "import host")
+
+    assert f"`hermes lcm import host --apply` {does}." in verb.run(world.deps(None, trusted=True), Words()).text
+
+
 def test_a_damaged_message_here_keeps_none_of_the_others_from_coming(world: Home, there: HostDb) -> None:
     """The live session stored some of it; where lists differ, what is here is compared with what is there."""
     there.begin("s1")

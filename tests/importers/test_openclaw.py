@@ -387,5 +387,5 @@ def test_the_verb_takes_a_database_of_lossless_claw_in(source: Path, tmp_path: P
     """With its summaries: one command for whoever switches."""
     deps = Home(tmp_path / "home").deps(None, trusted=True)
 
-    assert f"`hermes lcm import {source} --apply` backs up and does it." in run(f"import {source}", deps)
+    assert f"`hermes lcm import {source} --apply` does it." in run(f"import {source}", deps)
     assert "8 messages added" in run(f"import {source} apply", deps)
