@@ -122,7 +122,7 @@ def _search(deps: Access, words: Words) -> Answer:
         )
     ]
     beside = ", ".join(each["address"] for each in data["results"] if each["near"])
-    lines += [f"Beside them: {beside}"] if beside else []
+    lines += [f"Neighbours of these messages, which need not hold the words: {beside}"] if beside else []
     if not lines and (wrong := repair.glanced(deps)):
         raise wrong
     notes = [f"({note})" for note in data["notes"]]

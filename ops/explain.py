@@ -322,7 +322,7 @@ def search(deps: Access, typed: str, *, session_id: str = "", limit: int = 0) ->
             "role": row.head.role,
             "when": moment(row.head.said_at or row.head.stored_at),
             "near": row.store_id in near,
-            "snippet": _found(row, query),
+            "snippet": _found(row, query, found.hits[place[row.store_id]].chunk),
         }
         for row in sorted(rows, key=lambda row: place[row.store_id])
     ]
@@ -346,11 +346,14 @@ def _says_any(row: Row, query: words.Query) -> bool:
     return not said.isdisjoint(each for atom in query.atoms for each in (*atom.stems, *atom.forms))
 
 
-def _found(row: Row, query: words.Query) -> str:
-    """The piece of what was indexed of a message, calls of tools included, that holds what was looked for."""
+def _found(row: Row, query: words.Query, chunk: int) -> str:
+    """The part of what was indexed of a message, calls of tools included, that holds what was looked for: of its best chunk."""
     entry = stored_index_row(row)
     text = documents.searchable(entry.text, entry.extra)
-    start, stop = ranking.window(text, ranking.first(text, query.literal, query.stems), _EXCERPT_CHARS, query.stems)
+    pieces = documents.chunks(text)
+    begin, piece = pieces[min(chunk, len(pieces) - 1)]
+    at = begin + ranking.first(piece, query.literal, _EXCERPT_CHARS, query.stems)
+    start, stop = ranking.window(text, at, _EXCERPT_CHARS, query.stems)
     return f"{'…' if start else ''}{' '.join(text[start:stop].split())}{'…' if stop < len(text) else ''}"
 
 

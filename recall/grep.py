@@ -687,7 +687,7 @@ class Search:
 
     def _summary(self, hit: NodeHit, node: Node, size: int) -> Answer:
         start, stop = ranking.window(
-            node.text, ranking.first(node.text, self._query.literal, self._stems), size, self._stems
+            node.text, ranking.first(node.text, self._query.literal, size, self._stems), size, self._stems
         )
         facts = node_frame(node)
         kept = ("address", "depth", "kind", "quality", "messages", "earliest_at", "latest_at")

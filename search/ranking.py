@@ -820,10 +820,12 @@ def _ended(text: str, start: int, stop: int, first: int, places: Sequence[int]) 
     return (begin, end.end()) if fits else (start, stop)
 
 
-def first(text: str, literal: str, stems: Collection[str]) -> int:
-    """First place to look: at the words as they were typed, else at the first of their stems."""
+def first(text: str, literal: str, size: int, stems: Collection[str]) -> int:
+    """First place to look: at the words as they were typed, else where ``size`` characters have most of them."""
     lowered = text.lower()
     at = lowered.find(literal.lower()) if literal else -1
+    if at < 0 and (places := _places(text, stems)):
+        return _densest(places, size, 0)[0]
     return at if at >= 0 else min((n for n in map(lowered.find, stems) if n >= 0), default=0)
 
 

@@ -443,6 +443,17 @@ def test_a_search_shows_the_words_that_were_found(typed: str, shared: Home) -> N
     assert (found["snippet"][0], found["snippet"][-1]) == ("…", "…")
 
 
+def test_a_search_shows_where_most_of_its_words_stand(shared: Home) -> None:
+    """Not where the first of them stands, nor a word that merely begins with one or holds one."""
+    hay = "hay and straw, " * 400
+    shared.say(
+        f"Compaction reads slowly. {hay}Upwards at once, downwards slowly, and acting late. {hay}", session="far"
+    )
+    [found] = answer("search upwards acting downwards slowly", shared.deps("far")).data["results"]
+
+    assert "Upwards at once, downwards slowly, and acting late." in found["snippet"]
+
+
 def test_the_example_of_a_verb_has_the_words_that_it_needs() -> None:
     """Where something must follow, the example shows it, in a form that is taken."""
     for verb in VERBS:
@@ -457,9 +468,11 @@ def test_the_example_of_a_verb_has_the_words_that_it_needs() -> None:
 def test_a_message_behind_a_hit_is_beside_it_and_no_hit(shared: Home) -> None:
     """The index also holds how the message before ended, which finds a short reply; it says none of the words itself."""
     shared.say("Where does the needle sleep? In the pincushion.", "It goes on.", session="behind")
-    found = answer("search needle pincushion", shared.deps("behind")).data["results"]
+    said = answer("search needle pincushion", shared.deps("behind"))
+    found = said.data["results"]
 
     assert [each["near"] for each in found] == [False, True]
+    assert f"Neighbours of these messages, which need not hold the words: {found[1]['address']}" in said.text
 
 
 def test_a_search_shows_the_call_that_was_found(shared: Home) -> None:
