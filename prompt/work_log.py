@@ -71,6 +71,12 @@ _ERROR: Final = re.compile(
 )
 #: What the host says of an exit code that is no failure.
 _HARMLESS: Final = re.compile(r"not an error|often normal|partial results", re.IGNORECASE)
+_COMMAND_CHARS: Final = 2000
+_QUOTED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
+_OPTION: Final = re.compile(r"-|[A-Za-z_]\w*=")
+_INLINE: Final = re.compile(  # code as an argument
+    r"(?:sudo )?\S*(?:python|node|ruby|perl|sh)[\d.]*(?: -\S+)* -l?[ce]\b"
+)
 _LAST_CHARS: Final = 2000  # of an output, in which its last line is looked for
 _FRAME: Final = re.compile(r"^\s*(?:at \S|File \"|\d+ \||npm ERR! at|from \S+:\d+)")
 _DEED_CHARS: Final = 200
@@ -333,14 +339,19 @@ def failures(done: Sequence[Step]) -> list[Entry]:
 
 def unmended(done: Sequence[Step]) -> list[Failure]:
     """Failures that were not followed by the same with success, oldest first."""
-    mended = {_purpose(step): step.told for step in done if not step.failed}
-    out: dict[tuple[str, str], Failure] = {}
+    mended: dict[str, dict[tuple[str, ...], int]] = {}
     for step in done:
-        purpose = _purpose(step)
-        line = _reason(step) if step.failed and mended.get(purpose, 0) < step.told else ""
+        if not step.failed:
+            purpose, files = _purpose(step)
+            mended.setdefault(purpose, {})[files] = step.told
+    out: dict[tuple[str, tuple[str, ...], str], Failure] = {}
+    for step in (each for each in done if each.failed):
+        purpose, files = _purpose(step)
+        again = any(told > step.told and _covers(some, files) for some, told in mended.get(purpose, {}).items())
+        line = "" if again else _reason(step)
         if line:
-            before = out.pop((purpose, line), None)
-            out[purpose, line] = Failure(step.told, _tried(step), line, 1 + (before.times if before else 0))
+            before = out.pop((purpose, files, line), None)
+            out[purpose, files, line] = Failure(step.told, _tried(step), line, 1 + (before.times if before else 0))
     return list(out.values())
 
 
@@ -357,18 +368,31 @@ def _reason(step: Step) -> str:
     return f"exit_code {code}" + (f": {said}" if said else "")
 
 
-def _purpose(step: Step) -> str:
-    """Purpose of a call: the same program, the same file, or the same arguments."""
+def _purpose(step: Step) -> tuple[str, tuple[str, ...]]:
+    """Purpose of a call, and the files it is for: the same program, the same file, or the same arguments."""
     command = step.arguments.get("command")
     if isinstance(command, str):
-        return f"{step.call.name} {_program(command)}"
+        program, files = _program(command)
+        return f"{step.call.name} {program}", files
     named = paths(step.arguments)
-    return f"{step.call.name} {named[0] if named else step.call.arguments[:200]}"
+    return f"{step.call.name} {named[0] if named else step.call.arguments[:200]}", ()
 
 
-def _program(command: str) -> str:
-    bare = re.sub(r"^\s*cd \S+\s*(?:&&|;)\s*", "", command)
-    return " ".join(re.split(r"[|>;&\n]", bare)[0].split()[:3])
+def _program(command: str) -> tuple[str, tuple[str, ...]]:
+    """A command's names ("npm run build") and its files; of code within the command, the code."""
+    bare = re.sub(r"^\s*cd \S+\s*(?:&&|;)\s*", "", command[:_COMMAND_CHARS])
+    if _INLINE.match(bare):
+        return " ".join(bare.split()), ()
+    words = [word for word in re.split(r"[|>;&\n]", _QUOTED.sub(" ", bare))[0].split() if not _OPTION.match(word)]
+    files = tuple(word for word in words[1:] if "/" in word or "." in word)
+    return " ".join(word for word in words if word not in files), files
+
+
+def _covers(done: Sequence[str], failed: Sequence[str]) -> bool:
+    """Were all files that failed among those that a later call was for? One without files is for all."""
+    return not done or all(
+        any(each == file or each.startswith((f"{file.rstrip('/')}/", f"{file}::")) for file in done) for each in failed
+    )
 
 
 def _tried(step: Step) -> str:

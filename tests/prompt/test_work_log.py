@@ -81,6 +81,30 @@ def test_what_failed_is_open_until_the_same_succeeds(world: World) -> None:
     assert work_log.failures(done(world, live)) == [second]
 
 
+@pytest.mark.parametrize(
+    ("failed", "then", "mended"),
+    [
+        ("python -m pytest tests/a.py", "python -m pytest tests/b.py", False),
+        ("python -m pytest tests/a.py::test_x", "python -m pytest -q tests/a.py", True),
+        ("python -m pytest tests/a.py", "python -m pytest tests/", True),
+        ("python -m pytest tests/a.py", "python -m pytest", True),
+        ("python3 -c 'import flask'", "python3 -c 'import json'", False),
+        ("sudo apt install redis", "sudo apt install curl", False),
+        ("npm run build", "npm run lint", False),
+        ("git commit -m 'a: try'", "git commit -m 'b: again'", True),
+    ],
+)
+def test_a_failure_is_mended_by_the_same_command_for_its_files(
+    world: World, failed: str, then: str, *, mended: bool
+) -> None:
+    """Or for all."""
+    bad = '{"output": "error: name is not defined", "exit_code": 1, "error": null}'
+    live = step(chat().user("go"), "a", {"command": failed}, bad)
+    step(live, "b", {"command": then}, '{"output": "fine", "exit_code": 0}')
+
+    assert bool(work_log.failures(done(world, live))) is not mended
+
+
 def test_the_error_line_is_no_frame_of_the_stack() -> None:
     """The line that says why."""
     text = 'Traceback (most recent call last):\n  File "error.py", line 3, in failed\nValueError: the port is not a number: abc'
