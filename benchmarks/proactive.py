@@ -76,9 +76,8 @@ def lines(agent: Agent, message: str, prompt: str) -> str:
         return ""
     found = agent.tool("lcm_grep", query=message[:400]).get("results", [])
     said = [each["snippet"] for each in found if each["type"] == "message" and not each.get("in_prompt")]
-    folded = [
-        text for text in said if text.strip("…")[:60] not in message
-    ]  # it is stored already, and no part of a prompt yet
+    # The message itself is stored already, and no part of a prompt yet.
+    folded = [text for text in said if text.strip("…")[:60] not in message]
     fitting = [
         text
         for text in folded

@@ -347,7 +347,7 @@ def _says_any(row: Row, query: words.Query) -> bool:
 
 
 def _found(row: Row, query: words.Query, chunk: int) -> str:
-    """The part of what was indexed of a message, calls of tools included, that holds what was looked for: of its best chunk."""
+    """Excerpt of a message, calls of tools included: where its best chunk holds most of the words."""
     entry = stored_index_row(row)
     text = documents.searchable(entry.text, entry.extra)
     pieces = documents.chunks(text)

@@ -76,7 +76,7 @@ def _mark(mark: str, deps: Access, words: Words) -> Answer:
 
 
 def _correction(deps: Access, words: Words) -> str:
-    """What is right instead, as it is stored."""
+    """Correction of an entry, as it is stored. Raises BadRequest without one, or for one that is too long."""
     said = deps.filters.text(" ".join(" ".join(words.rest[1:]).split()))
     if not said:
         raise BadRequest("`/lcm ledger correct` needs the entry and what is right instead")

@@ -71,7 +71,7 @@ _ERROR: Final = re.compile(
 )
 #: What the host says of an exit code that is no failure.
 _HARMLESS: Final = re.compile(r"not an error|often normal|partial results", re.IGNORECASE)
-_COMMAND_CHARS: Final = 2000
+_COMMAND_CHARS: Final = 600  # of a command, which tell what it is for
 _QUOTED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _OPTION: Final = re.compile(r"-|[A-Za-z_]\w*=")
 _INLINE: Final = re.compile(  # code as an argument
@@ -389,9 +389,13 @@ def _program(command: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _covers(done: Sequence[str], failed: Sequence[str]) -> bool:
-    """Were all files that failed among those that a later call was for? One without files is for all."""
-    return not done or all(
-        any(each == file or each.startswith((f"{file.rstrip('/')}/", f"{file}::")) for file in done) for each in failed
+    """Were all files that failed among those that a later call was for? A call without files is for all."""
+    return not done or (
+        bool(failed)
+        and all(
+            any(each == file or each.startswith((f"{file.rstrip('/')}/", f"{file}::")) for file in done)
+            for each in failed
+        )
     )
 
 

@@ -88,6 +88,7 @@ def test_what_failed_is_open_until_the_same_succeeds(world: World) -> None:
         ("python -m pytest tests/a.py::test_x", "python -m pytest -q tests/a.py", True),
         ("python -m pytest tests/a.py", "python -m pytest tests/", True),
         ("python -m pytest tests/a.py", "python -m pytest", True),
+        ("python -m pytest", "python -m pytest tests/a.py", False),
         ("python3 -c 'import flask'", "python3 -c 'import json'", False),
         ("sudo apt install redis", "sudo apt install curl", False),
         ("npm run build", "npm run lint", False),
