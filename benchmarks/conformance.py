@@ -13,6 +13,7 @@ its prompt does not say.
 
 from __future__ import annotations
 
+import argparse
 import copy
 import importlib.util
 import json
@@ -22,6 +23,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +63,39 @@ class Registry:
 
 
 class Seat:
-    """One clone of an engine, bound to a session and driven turn by turn."""
+    """One clone of an engine, bound to a session and driven turn by turn; what it raises is noted, and ends nothing."""
 
     def __init__(self, registry: Registry, window: int) -> None:
         self.hooks = registry.hooks
         self.engine = copy.deepcopy(registry.engine)
+        self.window = window
         self.messages: list[Chat] = []
         self.broken: Counter[str] = Counter()
+        self.raised = ""
         self.compactions = 0
-        self.engine.on_session_start(SESSION, platform="cli")
-        self.engine.update_model(model="m", context_length=window)
+        self.engine.update_model(
+            model="m", context_length=window, base_url="", api_key="", provider="custom", api_mode=""
+        )
+        if callable(bind := getattr(self.engine, "bind_session_state", None)):
+            self._call(bind, session_db=sessions(), session_id=SESSION)
+        self._begins(hermes_home=os.environ["HERMES_HOME"], model="m", context_length=window)
+
+    def _begins(self, **facts: Any) -> None:
+        self._call(self.engine.on_session_start, SESSION, platform="cli", conversation_id=None, **facts)
+
+    def _call(self, what: Callable[..., Any], *args: Any, **facts: Any) -> Any:
+        """What a call returns; None, and a rule that is broken, where it raises."""
+        try:
+            return what(*args, **facts)
+        except Exception as exc:  # noqa: BLE001  # whatever an engine of others does is the finding
+            self.raised = self.raised or f"{type(exc).__name__}: {str(exc)[:80]}"
+            self.broken[RAISES_NOTHING] += 1
+            return None
 
     def hook(self, name: str, **facts: Any) -> None:
+        said = {"session_id": SESSION, "conversation_history": self.messages, "platform": "cli", "model": "m", **facts}
         for callback in self.hooks.get(name, ()):
-            callback(session_id=SESSION, conversation_history=self.messages, platform="cli", model="m", **facts)
+            self._call(callback, **said)
 
     def turn(self, turn: Sequence[Chat], meter: bill.Meter) -> None:
         self.messages.append(dict(turn[0]))
@@ -87,22 +108,38 @@ class Seat:
 
     def _request(self, meter: bill.Meter) -> None:
         size = rough(self.messages)
-        if self.engine.should_compress(size):
+        if self._call(self.engine.should_compress, size):
             self._compress(size)
-        self.hook("pre_api_request", approx_input_tokens=rough(self.messages))
+            size = rough(self.messages)
+        self.broken[FITS] += size > self.window
+        self.hook("pre_api_request", approx_input_tokens=size)
         meter(self.messages)
-        self.engine.update_from_response({"prompt_tokens": rough(self.messages), "completion_tokens": 1})
+        self._call(self.engine.update_from_response, {"prompt_tokens": size, "completion_tokens": 1})
 
     def _compress(self, size: int) -> None:
-        before = copy.deepcopy(self.messages)
-        out = self.engine.compress(self.messages, current_tokens=size)
-        self.broken.update([] if self.messages == before else ["compress leaves the list it was given as it was"])
-        if out == before:
+        given = [{**message, WRITTEN: True} for message in self.messages]
+        before = copy.deepcopy(given)
+        earlier = self.broken[RAISES_NOTHING]
+        out = self._call(self.engine.compress, given, current_tokens=size)
+        if self.broken[RAISES_NOTHING] > earlier:
+            return
+        self.broken[LEAVES_ITS_LIST] += given != before
+        if out == before or getattr(self.engine, "_last_compress_aborted", False):
+            return
+        self.broken.update(found := list(flaws(before, out)))
+        if ARE_MESSAGES in found:
             return
         self.compactions += 1
-        self.broken.update(flaws(before, out))
-        self.messages = list(out)
-        self.engine.on_session_start(SESSION, platform="cli", boundary_reason="compression", old_session_id=SESSION)
+        self.messages = [{name: value for name, value in message.items() if name != WRITTEN} for message in out]
+        self._call(self.engine.on_session_end, SESSION, before)
+        self._begins(boundary_reason="compression", old_session_id=SESSION)
+        self._call(self._marked)
+
+    def _marked(self) -> None:
+        """What the host writes on an engine behind a compaction."""
+        self.engine.last_compression_rough_tokens = rough(self.messages)
+        self.engine.last_prompt_tokens, self.engine.last_completion_tokens = -1, 0
+        self.engine.awaiting_real_usage_after_compression = True
 
     def ask(self, **words: Any) -> str:
         """What the engine's search answers: its first tool with a ``query``; "" without one."""
@@ -113,10 +150,21 @@ class Seat:
         return next((said for name in ("store_id", "message_id") if (said := self._called(name, number))), "")
 
     def _called(self, parameter: str, value: Any) -> str:
-        for schema in self.engine.get_tool_schemas():
+        for schema in self._call(self.engine.get_tool_schemas) or ():
             if parameter in schema.get("parameters", {}).get("properties", {}):
-                return str(self.engine.handle_tool_call(schema["name"], {parameter: value}, session_id=SESSION))
+                asked = self.engine.handle_tool_call
+                return str(self._call(asked, schema["name"], {parameter: value}, messages=self.messages) or "")
         return ""
+
+
+def sessions() -> Any:
+    """The host's database of sessions, with a row for the one that is driven."""
+    from hermes_state import SessionDB
+
+    found = SessionDB(Path(os.environ["HERMES_HOME"]) / "state.db")
+    if found.get_session(SESSION) is None:
+        found.create_session(SESSION, "cli")
+    return found
 
 
 def rough(messages: Sequence[Chat]) -> int:
@@ -125,29 +173,57 @@ def rough(messages: Sequence[Chat]) -> int:
     return facts.rough(messages)
 
 
-def flaws(before: Sequence[Chat], after: Sequence[Chat]) -> Iterator[str]:
+#: The host's mark of a message that its database has; it writes none that bears it.
+WRITTEN = "_db_persisted"
+RAISES_NOTHING = "no call of the host raises an error"
+LEAVES_ITS_LIST = "compress leaves the list it was given as it was"
+ARE_MESSAGES = "a compaction returns messages, at least one"
+ALTERNATES = "user and assistant speak in turns"
+UNWRITTEN = "no message of it bears the host's mark of those that are written"
+BEHIND_CALLS = "every tool result stands behind its call"
+ANSWERED = "every call has its result"
+SMALLER = "a compaction makes the list smaller"
+KEEPS_REQUEST = "the user's latest request stays whole"
+FITS = "every request fits into the window"
+CHANGES = (
+    RAISES_NOTHING, LEAVES_ITS_LIST, ARE_MESSAGES, ALTERNATES, UNWRITTEN, BEHIND_CALLS, ANSWERED, SMALLER, KEEPS_REQUEST,
+    FITS,
+)  # fmt: skip
+
+
+def flaws(before: Sequence[Chat], after: Any) -> Iterator[str]:
     """Rules of the host that a compacted list breaks."""
+    if not isinstance(after, list) or not after or not all(isinstance(m, dict) and m.get("role") for m in after):
+        yield ARE_MESSAGES
+        return
+    asked = next((kit.text_of(m) for m in reversed(before) if m["role"] == "user"), "")
+    broken = {
+        ALTERNATES: neighbours(after) > neighbours(before),
+        UNWRITTEN: any(WRITTEN in message for message in after),
+        SMALLER: rough(after) >= rough(before),
+        KEEPS_REQUEST: not any(asked in kit.text_of(m) for m in after),
+    }
+    yield from (rule for rule, is_broken in broken.items() if is_broken)
+    yield from unpaired(after)
+
+
+def neighbours(messages: Sequence[Chat]) -> int:
+    """Number of messages of a user or an assistant that stand behind one of the same role, and of messages of the system."""
+    roles = [message["role"] for message in messages]
+    return roles.count("system") + sum(one == other != "tool" for one, other in pairwise(roles))
+
+
+def unpaired(after: Sequence[Chat]) -> Iterator[str]:
     called: set[str] = set()
     answered: set[str] = set()
     for message in after:
         if message["role"] == "tool":
             if message.get("tool_call_id") not in called:
-                yield "every tool result stands behind its call"
+                yield BEHIND_CALLS
             answered.add(str(message.get("tool_call_id")))
         called.update(str(call["id"]) for call in message.get("tool_calls") or [])
-    if called - answered and after[-1]["role"] != "assistant":
-        yield "every call has its result"
-    if rough(after) >= rough(before):
-        yield "a compaction makes the list smaller"
-    asked = next((kit.text_of(m) for m in reversed(before) if m["role"] == "user"), "")
-    if not any(asked in kit.text_of(m) for m in after):
-        yield "the user's latest request stays whole"
-
-
-CHANGES = (
-    "compress leaves the list it was given as it was", "every tool result stands behind its call", "every call has its result",
-    "a compaction makes the list smaller", "the user's latest request stays whole",
-)  # fmt: skip
+    if called - answered - {str(call["id"]) for call in after[-1].get("tool_calls") or []}:
+        yield ANSWERED
 
 
 def loaded(where: str, window: int, threshold: float) -> Registry:
@@ -225,6 +301,10 @@ def held(rule: Callable[[], bool]) -> str:
         return f"broken: {type(exc).__name__}: {str(exc)[:80]}"
 
 
+def verdict(times: int, example: str) -> str:
+    return f"broken {times} times{': ' * bool(example)}{example}" if times else "held"
+
+
 def probes_of(turns: Sequence[Sequence[Chat]]) -> list[Any]:
     """The exam's probes, from an archive of the whole conversation."""
     from hermes_lcm.exam.probes import probes
@@ -295,6 +375,39 @@ def conversations(quick: bool) -> dict[str, list[list[Chat]]]:
     return {name: turns[:60] for name, turns in out.items()} if quick else out
 
 
+def measured(args: argparse.Namespace) -> tuple[list[list[str]], dict[str, list[list[Any]]]]:
+    """Rules with how they were kept, and the rows of the other tables; none of them for an engine that cannot be cloned."""
+    material_ = conversations(args.quick)
+    probes = {name: probes_of(turns) for name, turns in material_.items()}
+    broken, raised = Counter[str](), ""
+    rows: dict[str, list[list[Any]]] = {"coverage": [], "exam": [], "bill": []}
+    where = args.where or Path(tempfile.gettempdir())
+    settings = {"context_threshold": args.threshold, "foreground_budget_ms": 600_000, "summary_spend_max_calls": 0}
+    with home(where, **settings):
+        InstantModel().install()
+        registry = loaded(args.engine, args.window, args.threshold)
+        asked = [[rule, held(check)] for rule, check in contract(registry, args.window)]
+    for name, turns in material_.items():
+        with home(where, **settings):
+            model, meter = InstantModel().install(), bill.Meter()
+            registry = loaded(args.engine, args.window, args.threshold)
+            if args.engine == "builtin":
+                sys.modules["agent.context_compressor"].call_llm = model  # type: ignore[attr-defined]
+            try:
+                seat = Seat(registry, args.window)
+            except Exception:  # noqa: BLE001  # the contract says why; the host would go on with its own compressor
+                return asked, rows
+            for turn in turns:
+                seat.turn(turn, meter)
+            rows["coverage"].append([name, *coverage(seat, turns)])
+            rows["exam"].append([name, *exam(seat, probes[name])])
+            rows["bill"].append([name, seat.compactions, *bill.dollars(turns, meter, model)])
+            broken.update(seat.broken)
+            raised = raised or seat.raised
+    asked += [[rule, verdict(broken[rule], raised if rule == RAISES_NOTHING else "")] for rule in CHANGES]
+    return asked, rows
+
+
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("engine", help="folder of a plugin, or `builtin`: the host's own compressor")
@@ -310,32 +423,7 @@ def main() -> int:
         f"the engine {Path(args.engine).resolve().name if args.engine != 'builtin' else 'of the host'}",
         args.quick,
     )
-    material_ = conversations(args.quick)
-    probes = {name: probes_of(turns) for name, turns in material_.items()}
-    broken: Counter[str] = Counter()
-    rows: dict[str, list[list[Any]]] = {"coverage": [], "exam": [], "bill": []}
-    where = args.where or Path(tempfile.gettempdir())
-    settings = {"context_threshold": args.threshold, "foreground_budget_ms": 600_000, "summary_spend_max_calls": 0}
-    with home(where, **settings):
-        InstantModel().install()
-        asked = [
-            [rule, held(check)]
-            for rule, check in contract(loaded(args.engine, args.window, args.threshold), args.window)
-        ]
-    for name, turns in material_.items():
-        with home(where, **settings):
-            model, meter = InstantModel().install(), bill.Meter()
-            registry = loaded(args.engine, args.window, args.threshold)
-            if args.engine == "builtin":
-                sys.modules["agent.context_compressor"].call_llm = model  # type: ignore[attr-defined]
-            seat = Seat(registry, args.window)
-            for turn in turns:
-                seat.turn(turn, meter)
-            broken.update(seat.broken)
-            rows["coverage"].append([name, *coverage(seat, turns)])
-            rows["exam"].append([name, *exam(seat, probes[name])])
-            rows["bill"].append([name, seat.compactions, *bill.dollars(turns, meter, model)])
-    asked += [[rule, f"broken {broken[rule]} times" if broken[rule] else "held"] for rule in CHANGES]
+    asked, rows = measured(args)
     report.table("Contract", ("rule", "it is"), asked)
     report.table("Coverage and identity", ("", "messages", "in the request", "found", "whole"), rows["coverage"])
     report.table("Exam, at the end", ("", "probes", "in the prompt", "one look away", "lost"), rows["exam"])
