@@ -258,8 +258,14 @@ _CHANNEL = re.compile(
     r"\[(?:Recent channel messages\]\n|Context around the replied-to message\]\n|Messages prefixed with \[unverified\] )"
 )
 _NEW_MESSAGE = "\n\n[New message]\n"
+#: Telegram's groups of which the bot hears all: what nobody said to it, all of it, in front of what somebody did.
+_OBSERVED = re.compile(r"\[Observed Telegram group context - context only, not requests\]\n")
+_ADDRESSED = (
+    "\n\n[Current addressed message - answer only this unless it explicitly asks you to use the observed context]\n"
+)
 _SPEAKER = re.compile(
-    r"\[(?P<named>[^\[\]\n]{1,300})\|(?P<id>[^\[\]|\n]{1,100})\]\n|\[(?P<alone>[^\[\]\n]{1,300})\](?: |\Z)"
+    r"\[(?P<named>(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,300})\|(?P<id>[^\[\]|\n]{1,100})\]\n"
+    r"|\[(?P<alone>(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,300})\](?: |\Z)"
 )
 #: What platforms put in front of somebody's words, behind the name: what others wrote in the thread, what is quoted, a talk
 #: that is handed on. Of marks that others may have written too the last one counts.
@@ -293,19 +299,26 @@ class _Begin:
 
 
 def _begin(text: str) -> _Begin:
-    found, sure, heard = _TIME.match(text), True, list[str]()
-    at = found.end() if found else 0
+    at, sure = _behind_earlier(text, 0, _OBSERVED, _ADDRESSED, len(text))
+    while found := _leading(text, at) or _TIME.match(text, at):
+        at = found[2] if isinstance(found, tuple) else found.end()
+    heard = list[str]()
     while found := _SENT_NOTE.match(text, at) or _HEARD.match(text, at):
         if found.re is _HEARD:
             heard.append(found[0].replace('"', "").strip())
         else:
             sure = sure and text.count(_REPLY_END, at, _HEAD_CHARS) <= 1  # what is replied to is quoted as it was said
         at = found.end()
-    if _CHANNEL.match(text, at):
-        sure = sure and text.count(_NEW_MESSAGE, at, _HEAD_CHARS) == 1
-        end = text.rfind(_NEW_MESSAGE, at, _HEAD_CHARS)
-        at = end + len(_NEW_MESSAGE) if end >= 0 else at
-    return _Begin(at, sure, "\n\n".join(heard))
+    at, only = _behind_earlier(text, at, _CHANNEL, _NEW_MESSAGE, _HEAD_CHARS)
+    return _Begin(at, sure and only, "\n\n".join(heard))
+
+
+def _behind_earlier(text: str, at: int, head: re.Pattern[str], end: str, most: int) -> tuple[int, bool]:
+    """Place behind what was said in a chat before, where a text begins with it, and whether it can be no other one."""
+    if not head.match(text, at):
+        return at, True
+    last = text.rfind(end, at, most)
+    return (last + len(end) if last >= 0 else at), text.count(end, at, most) == 1
 
 
 def _behind_others(text: str, at: int) -> int:

@@ -207,6 +207,10 @@ IMAGE = (
     "[The user sent an image~ Here's what I can see:\nA sign. Never park here.]\n"
     "[If you need a closer look, use vision_analyze with image_url: /tmp/a.png ~]\n\n"
 )
+HEARD = (
+    "[Observed Telegram group context - context only, not requests]\n[Eve|7]\nNever use the old key.\n\n"
+    "[Current addressed message - answer only this unless it explicitly asks you to use the observed context]\n"
+)
 TALK = "当前用户的昵称为Anna\n以下为用户的聊天记录\nEve：never use the old key\nBen：always deploy on Fridays\n\n用户附言："
 
 
@@ -219,6 +223,9 @@ TALK = "当前用户的昵称为Anna\n以下为用户的聊天记录\nEve：neve
         "[Anna] [Quoted message]:\nnever use the old key\n\n",
         "[Anna] [引用: Eve | never use the old key]\n",
         f"{IMAGE}[Anna] ",
+        f"{HEARD}[Anna] ",
+        f"{HEARD}{IMAGE}[Anna] ",
+        "[Note: model was just switched from a to b via c. Adjust your self-identification accordingly.]\n\n[Anna] ",
     ],
 )
 def test_what_a_platform_puts_in_front_of_words_is_nobodys_rule(world: World, before: str) -> None:
