@@ -19,10 +19,17 @@ from ..text import markers, salience
 from ..text.salience import NUMBER, QUOTE, TERMS, Item, Reading, lazy, normal, stretch
 
 _SEPARATORS: Final = str.maketrans(dict.fromkeys("-_./\\", " "))
-_MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+#: How the names of months begin, in several languages.
+_MONTH_NAMES: Final = (
+    "jan|jän|ene|gen", "feb|fév|fev", "mar|mär", "apr|avr|abr", "may|mai|mag", "jun|juin|giu", "jul|juil|lug", "aug|aoû|ago",
+    "sep|set", "oct|okt|ott|out", "nov", "dec|dez|déc|dic",
+)  # fmt: skip
 #: Digits that are a fact when they stand together.
 RUN = lazy(r"\d{3,}")
 _INTEGER = lazy(r"\d{1,4}")
+#: A number with its thousands set apart, as languages do it.
+_GROUPED = lazy(r"(?<![\d.,])\d{1,3}(?:[.'’ \u00a0\u202f]\d{3})+(?!\d)")
+_NO_DIGIT = lazy(r"\D")
 #: Numbers that are figures of speech as often as facts.
 _ROUND: Final = frozenset({"100", "1000"})
 
@@ -84,7 +91,13 @@ class Evidence:
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
-        return frozenset(run for hay in self._haystacks for run in RUN.findall(hay.text))
+        runs = (run for hay in self._haystacks for run in RUN.findall(hay.text))
+        grouped = (_NO_DIGIT.sub("", each) for hay in self._haystacks for each in _GROUPED.findall(hay.text))
+        return frozenset([*runs, *grouped])
+
+    def without_grouped(self, text: str) -> str:
+        """A text without those numbers that it writes with their thousands set apart, and that are known."""
+        return _GROUPED.sub(lambda found: "" if _NO_DIGIT.sub("", found[0]) in self._numbers else found[0], text)
 
     def contains(self, text: str) -> bool:
         """Is this very text (in normal form) part of it?"""
@@ -93,12 +106,12 @@ class Evidence:
     def supports(self, item: Item) -> bool:
         """Does the item occur, in this or an equivalent spelling?"""
         key = item.key.rstrip(".…")
+        if item.kind == salience.NUMBER:
+            return all(self._has_number(run, key) for run in RUN.findall(key))
         if self.contains(key) or " ".join(key.translate(_SEPARATORS).split()) in self._loose:
             return True
         if item.kind == salience.DATE:
             return self._has_day(key)
-        if item.kind == salience.NUMBER:
-            return all(self._has_number(run) for run in RUN.findall(key))
         if item.kind in (salience.PATH, salience.URL):
             return self._has_joined(key)
         return self._has_parts(item.text)
@@ -108,8 +121,11 @@ class Evidence:
         parts = text.split("..") if ".." in text else text.split("-") if text.islower() else []
         return len(parts) > 1 and all(part and self.contains(salience.normal(part)) for part in parts)
 
-    def _has_number(self, run: str) -> bool:
-        return run in _ROUND or run in self._numbers or any(number.startswith(run) for number in self._numbers)
+    def _has_number(self, run: str, key: str = "") -> bool:
+        """Is it there: all of its digits, or, behind the point, the first ones?"""
+        if run in _ROUND or run in self._numbers:
+            return True
+        return f".{run}" in key and any(number.startswith(run) for number in self._numbers)
 
     def _has_joined(self, path: str) -> bool:
         """A folder named in one place and a file below it named in another."""
@@ -128,9 +144,9 @@ class Evidence:
             return True
         if not 1 <= month <= 12:
             return False
-        name = _MONTH_NAMES[month - 1]
+        name = f"(?:{_MONTH_NAMES[month - 1]})"
         written = re.compile(
-            rf"\b{name}[a-z]*\.?[ -]0?{day}(?:st|nd|rd|th)?\b|\b0?{day}(?:st|nd|rd|th)?(?: of)? {name}"
+            rf"\b{name}[a-z]*\.?[ -]0?{day}(?:st|nd|rd|th)?\b|\b0?{day}(?:st|nd|rd|th|er|\.)?(?: of| de)? {name}"
         )
         return any(written.search(hay.text) for hay in self._haystacks)
 

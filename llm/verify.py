@@ -57,7 +57,14 @@ _WRAPPED = lazy(r"```[a-z]*\n(.*)\n```", re.DOTALL | re.IGNORECASE)
 _REFUSAL = lazy(
     r"\W*(?:i'?m (?:really |very )?(?:sorry|afraid)|sorry,|i apologi[sz]e|unfortunately,? i|as an ai\b|"
     r"i (?:can(?:no|')t|cannot|am unable|'?m unable|am not able|'?m not able|won'?t|must decline)|"
-    r"抱歉|对不起|很遗憾|我无法|我不能|申し訳|죄송)",
+    r"抱歉|对不起|很遗憾|我无法|我不能|申し訳|죄송|"
+    r"(?:es )?tut mir leid|leider kann ich|(?:je suis )?désolé|je ne peux pas|lo siento|lo lamento|no puedo (?:ayudar|resumir)|"
+    r"mi dispiace|non posso (?:aiutar|riassumere)|sinto muito|lamento|desculpe|não posso (?:ajudar|resumir)|"
+    r"извините|к сожалению, я|я не могу|"
+    # asks for what it was given
+    r"(?:(?:sure|of course|certainly)\W+)?(?:i(?:'d| would|'ll| will) be (?:happy|glad) to|please (?:provide|share|paste)|"
+    r"(?:could|can) you (?:please )?(?:provide|share|paste)|how (?:can|may) i (?:help|assist)|"
+    r"it (?:looks|seems|appears) (?:like|that|as if) (?:no|there is no|you (?:have not|haven't|did not|didn't))\b))",
     re.IGNORECASE,
 )
 _ERROR_PAGE = lazy(
@@ -79,7 +86,8 @@ _THINKING = lazy(
     r"(?:well|so|first|now)\b[,.]? (?:let me|let's|i need|i should|i'?ll|i will|we need|we should)\b|"
     r"(?:let me|let's) (?:think|start|look|analy[sz]e|see|break|read|go|summari|carefully|first)|"
     r"(?:we|i) (?:need|have|are asked|am asked|should) to (?:write|produce|create|summari[sz]e|condense|output|generate)\b|"
-    r"the user (?:wants|is asking|asks|asked|has asked) (?:me|us) (?:to|for)\b)",
+    r"the user (?:wants|is asking|asks|asked|has asked) (?:me|us) (?:to|for)\b[^.\n]{0,60}\b"
+    r"(?:summar|record|condens|conversation))",
     re.IGNORECASE,
 )
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
@@ -181,6 +189,14 @@ def _is_error_page(text: str) -> bool:
         return isinstance(value, dict) and ("error" in value or "errors" in value or "detail" in value)
     # An error page is one statement of the provider; a record that opens with an error goes on about something else.
     return len(text) < 700 and text.count("\n") < 6 and _ERROR_PAGE.match(text) is not None
+
+
+def _is_roll(text: str, source: Source) -> bool:
+    """Is it a list, most of whose lines name something of the source that no other line names?"""
+    lines = [Haystack(line) for line in text[:20_000].splitlines()[:200] if len(line.strip()) > 12]
+    by_term = ([n for n, line in enumerate(lines) if line.has(term)] for term in source.terms)
+    own = {at[0] for at in by_term if len(at) == 1}
+    return len(lines) > 3 and 4 * len(own) >= 3 * len(lines)
 
 
 def _is_loop(text: str) -> bool:
@@ -412,7 +428,7 @@ def _is_claim(item: Item) -> bool:
 
 def suspects(text: str, evidence: Evidence) -> tuple[str, ...]:
     """Paths, numbers, identifiers, hashes and dates of ``text`` for which there is no evidence."""
-    claims = [item for item in salience.terms(text).values() if _is_claim(item)]
+    claims = [item for item in salience.terms(evidence.without_grouped(text)).values() if _is_claim(item)]
     return tuple(item.text for item in claims if not evidence.supports(item))[:40]
 
 
@@ -501,7 +517,7 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
         return Verdict(False, tuple(reasons), (), (), 0.0, "", text[:2000], hint)
     evidence = source.evidence(prompt)
     answer = Haystack(text)
-    if _is_loop(as_written):
+    if _is_loop(as_written) and not _is_roll(as_written, source):
         reasons.append("it repeats itself")
     if _is_echo(text, source, prompt):
         reasons.append("it copies the source")

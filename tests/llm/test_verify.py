@@ -115,8 +115,11 @@ def test_a_list_that_is_told_twice_is_kept_once():
         GOOD + " The provider had said: Incorrect API key provided. The rate limit was reached once.",
         "First the user asked for a summary of the importer. " + GOOD,
         "The user asked the model to think; it wrote <think> tags into src/importer/run.py. " + GOOD,
+        "The user asked me to fix the importer. " + GOOD,
+        "The user wants us to keep the backups. " + GOOD,
+        "Es tut mir leid, sagte der Assistent, als batch_size fehlte. " + GOOD,
     ],
-    ids=["error", "sorry", "api key", "summary", "tags"],
+    ids=["error", "sorry", "api key", "summary", "tags", "asked me", "wants us", "sorry in German"],
 )
 def test_a_record_may_speak_of_errors_and_refusals(text):
     """Judged is what the answer is, not what it mentions."""
@@ -188,6 +191,16 @@ REFUSED = {
     "filtered": (GOOD, {"finish_reason": "content_filter"}, "content_filter"),
     "refusal": ("I'm sorry, but I can't help with that request.", {}, "refuses"),
     "refusal as an AI": ("As an AI language model I cannot summarise this conversation. " * 4, {}, "refuses"),
+    "refusal in German": ("Es tut mir leid, aber dabei kann ich nicht helfen. " * 2, {}, "refuses"),
+    "refusal in French": ("Je suis désolé, mais je ne peux pas résumer cette conversation. " * 2, {}, "refuses"),
+    "refusal in Spanish": ("Lo siento, pero no puedo resumir esta conversación. " * 2, {}, "refuses"),
+    "refusal in Italian": ("Mi dispiace, ma non posso riassumere questa conversazione. " * 2, {}, "refuses"),
+    "refusal in Portuguese": ("Sinto muito, mas não posso resumir esta conversa. " * 2, {}, "refuses"),
+    "refusal in Russian": ("Извините, но я не могу пересказать этот разговор. " * 2, {}, "refuses"),
+    "asks for the source": (
+        "Sure! I'd be happy to help. Please provide the conversation that you would like me to summarise for you.", {}, "refuses",
+    ),
+    "sees no source": ("It looks like no conversation was given. Share the text, and I will write it.", {}, "refuses"),
     "refusal in Chinese": ("抱歉,我无法协助完成这个请求。" * 3, {}, "refuses"),
     "401 page": ("Error code: 401 - {'error': {'message': 'Incorrect API key provided: sk-bad.'}}" * 2, {}, "error page"),
     "json error": (json.dumps({"error": {"message": "quota " * 60}}), {}, "error page"),
@@ -214,6 +227,32 @@ def test_what_is_no_summary_is_refused(text, more, reason):
 
     assert not verdict.ok
     assert reason in "; ".join(verdict.reasons)
+
+
+BOOKED = task(
+    *(
+        text
+        for n in range(14)
+        for text in (f"Book HAT{100 + n}, please.", f"I booked HAT{100 + n} for {320 + n} dollars.", "ok")
+    ),
+    prose(2000),
+    target=900,
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["- The user asked for flight HAT{}; the assistant booked it for {} dollars.", "| HAT{} | {} dollars | booked |"],
+    ids=["list", "table"],
+)
+def test_a_list_whose_lines_tell_of_different_things_is_no_loop(line: str) -> None:
+    """However alike they are; with things that the source does not have it is one."""
+
+    def told(first: int) -> str:
+        return "\n".join(line.format(first + n, first + 220 + n) for n in range(14))
+
+    assert judged(told(100), BOOKED).reasons == ()
+    assert "it repeats itself" in judged(told(600), BOOKED).reasons
 
 
 def test_an_answer_about_something_else_is_refused():
@@ -422,7 +461,7 @@ def test_the_band_leaves_room_for_a_summary(tokens):
             "ABC-9999",
             "msg_99",
         ),
-        *("row 77777", "12,345 rows", "deadbeef42", "2023-07-19"),
+        *("row 77777", "12,345 rows", "deadbeef42", "2023-07-19", "9081 rows", "500 rows", "12.345 rows"),
     ],
 )
 def test_what_the_source_lacks_is_a_suspect(invented):
@@ -457,6 +496,13 @@ def test_ordinary_words_are_no_suspects(word):
     [
         ("5000 rows in src/a/b.py", "5,000 rows"),
         ("12,500 rows", "12500 rows"),
+        ("5000 Zeilen", "5.000 Zeilen"),
+        ("1.250,50 €", "1250,50 €"),
+        ("12500 lignes", "12 500 lignes"),
+        ("3.14159", "3.141"),
+        ("am 3. Mai 2026", "2026-05-03"),
+        ("le 1er août 2026", "2026-08-01"),
+        ("el 20 de mayo de 2024", "20.05.2024"),
         ("on May 20th, 2024", "2024-05-20"),
         ("on 2024年5月20日", "2024-05-20"),
         ("the user message selector", "user-message-selector"),
