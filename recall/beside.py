@@ -7,11 +7,13 @@ A result says little without what it was asked for, a call little without what c
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from ..prompt import work_log
 from ..records import Flag, Row, ToolCall
+from ..session import Session
 from ..store import Segment
 from ..text import content, statements
 from .access import Access
@@ -79,20 +81,35 @@ def of_result(caller: Access, row: Row) -> list[Answer]:
     sessions = [each.session_id for each in caller.sessions.of_conversation(row.head.conversation_id)]
     children = caller.sessions.children(sessions)
     readable = caller.scopes.conversations([each.conversation_id for each in children], caller.everything())
-    newest = dict[str, Answer]()  # of children that were asked the same, the last before the result
+    by_goal = defaultdict[str, list[tuple[int, Session]]](list)  # in the order they began
     for child in children:
         first = caller.store.first_of([Segment(child.conversation_id)], role="user")
-        goal = _flat(first.text) if first is not None else ""
-        if first is None or child.conversation_id not in readable or first.store_id > row.store_id or goal not in asked:
-            continue
-        last = caller.scopes.last(caller.conversation(child.conversation_id))
-        address = {"store_id": f"msg_{first.store_id}..msg_{last}", "conversation_id": child.conversation_id}
-        newest[goal] = {
-            "task": goal[:_GOAL_CHARS],
-            "session_id": child.session_id,
-            "read": {"tool": "lcm_expand", **address},
-        }
-    return list(newest.values())
+        if (
+            first is not None
+            and _flat(first.text)
+            and child.conversation_id in readable
+            and first.store_id < row.store_id
+        ):
+            by_goal[_flat(first.text)].append((first.store_id, child))
+    found = list[tuple[int, Session, str]]()
+    for goal in sorted(by_goal, key=len, reverse=True):  # a shorter one may be a part of it
+        times = _times(goal, asked)
+        found += [(*each, goal) for each in by_goal[goal][-times:] if times]  # of those before, the last
+        asked = asked.replace(goal, "") if isinstance(asked, str) else asked
+    return [_record(caller, *each) for each in sorted(found, key=lambda each: each[0])]
+
+
+def _times(goal: str, asked: str | list[str]) -> int:
+    """How many were asked this: as the call says, or as the report heads what each of several brought."""
+    if isinstance(asked, str):
+        return max(goal in asked, asked.count(f": {goal} (status="))
+    return asked.count(goal)
+
+
+def _record(caller: Access, first: int, child: Session, goal: str) -> Answer:
+    last = caller.scopes.last(caller.conversation(child.conversation_id))
+    address = {"store_id": f"msg_{first}..msg_{last}", "conversation_id": child.conversation_id}
+    return {"task": goal[:_GOAL_CHARS], "session_id": child.session_id, "read": {"tool": "lcm_expand", **address}}
 
 
 def may_report(message: Mapping[str, Any]) -> bool:
@@ -106,18 +123,18 @@ def note(caller: Access, row: Row) -> str:
     return "\n".join(records_of({"subagents": of_result(caller, row)}))
 
 
-def _asked(caller: Access, row: Row) -> str:
-    """The task that was delegated: in the host's report itself, or in the call that a result answers."""
+def _asked(caller: Access, row: Row) -> str | list[str]:
+    """What was delegated: the host's report itself, or the tasks of the call that a result answers."""
     head = row.head
     if head.role == "user" and head.flags & Flag.HOST_NOTE and row.text.startswith(_REPORTS):
         return _flat(row.text)
     if head.role != "tool" or head.tool_name != work_log.DELEGATING:
-        return ""
+        return []
     before = caller.scopes.readable_stretch(
         head.conversation_id, head.seq - _CALL_WITHIN, head.seq - 1, caller.everything()
     )
     calls = (each for made in caller.load_rows(before) for each in made.calls if each.id == head.answers)
-    return "\n".join(_flat(goal) for each in calls for goal in _goals(each.arguments))
+    return [_flat(goal) for each in calls for goal in _goals(each.arguments)]
 
 
 def _goals(arguments: str) -> Iterator[str]:

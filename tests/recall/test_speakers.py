@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from worlds.recall import Archive, calls, result, says, user
+from worlds.recall import NOW, Archive, calls, result, says, user
 
 from hermes_lcm.engine import LCMEngine
 from hermes_lcm.text import markers
@@ -327,6 +327,53 @@ def test_another_tasks_result_does_not_carry_it(tmp_path: Path) -> None:
     archive = family(tmp_path, OUTCOMES["a result"], goal="Count the pears.")
 
     assert "subagents" not in archive.call("lcm_expand", store_id="msg_7")
+
+
+def children(folder: Path, *goals: str) -> Archive:
+    """A parent whose sub-agents, one for each goal, have done their work one after the other."""
+    archive = Archive(folder, user("count all"))
+    for n, goal in enumerate(goals):
+        archive.sessions.open(f"child{n}", now=NOW + n, platform="cli", parent=archive.me, origin="subagent")
+        archive.say(user(goal), says("There are seven."), to=f"child{n}")
+    return archive
+
+
+def report(*goals: str) -> dict[str, Any]:
+    """What the host writes when these are done."""
+    from tools.process_registry import _format_async_delegation
+
+    done = [{"task_index": n, "status": "completed", "summary": "seven"} for n in range(len(goals))]
+    single = {"goal": goals[0], "status": "completed", "summary": "seven"}
+    return user(_format_async_delegation({"goals": goals, "results": done} if len(goals) > 1 else single))
+
+
+def call_and_result(*goals: str) -> list[dict[str, Any]]:
+    made = calls(json.dumps({"tasks": [{"goal": goal} for goal in goals]}), name="delegate_task")
+    return [made, result("seven", name="delegate_task")]
+
+
+@pytest.mark.parametrize("reported", [True, False], ids=["a report", "a result"])
+def test_each_of_those_who_were_asked_the_same_has_its_record(tmp_path: Path, reported: bool) -> None:
+    """Three were asked at once, and one of them the same long before: that record is another result's."""
+    archive = children(tmp_path, *["Review the plan."] * 4)
+    goals = ["Review the plan."] * 3
+    last = archive.say(*([report(*goals)] if reported else call_and_result(*goals)))[-1]
+
+    records = archive.call("lcm_expand", store_id=f"msg_{last}")["subagents"]
+
+    assert [each["session_id"] for each in records] == ["child1", "child2", "child3"]
+
+
+@pytest.mark.parametrize("reported", [True, False], ids=["a report", "a result"])
+def test_a_task_whose_words_stand_in_another_one_has_no_part_in_its_result(tmp_path: Path, reported: bool) -> None:
+    """The shorter one was asked of another sub-agent, long before."""
+    archive = children(tmp_path, "Check the logs", "Check the logs of the gateway")
+    goal = "Check the logs of the gateway"
+    last = archive.say(*([report(goal)] if reported else call_and_result(goal)))[-1]
+
+    (record,) = archive.call("lcm_expand", store_id=f"msg_{last}")["subagents"]
+
+    assert record["session_id"] == "child1"
 
 
 def test_a_record_that_may_not_be_read_is_not_named(tmp_path: Path) -> None:
