@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from ..errors import BadRequest, StoreError, SummaryError
+from ..errors import BadRequest, StoreError, SummaryError, SummaryTooLong
 from ..llm import replies
 from ..records import Flag, Row
 from ..storage.meta import ANSWERS, Meta
@@ -37,6 +37,7 @@ _NAMED: Final = 500  # messages of one call that addresses name
 _ANSWER_TOKENS: Final = 300
 _REDUCED_TOKENS: Final = 1500
 _LEAST_SECONDS: Final = 1.0
+_ALONE: Final = 2  # messages that are asked one by one
 _FAILURES: Final = 3  # after which no more is asked: the model is not there
 _TOKEN_CHARS: Final = 8  # of an answer, for a model that writes more than it was allowed
 _MOST_TOLD: Final = 10  # addresses in a note
@@ -133,7 +134,7 @@ class _Job:
     notes: _Notes
     used: int = 0
     failures: list[str] = field(default_factory=list)
-    unusable: dict[int, str] = field(default_factory=dict)  # by store id: why what the model said of it is no answer
+    unusable: dict[int, str] = field(default_factory=dict)  # by store id: why there is no answer of it
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def open(self) -> bool:
@@ -165,7 +166,8 @@ class _Job:
             )
         except SummaryError as exc:
             with self.lock:
-                self.failures.append(str(exc))
+                self.failures += [] if isinstance(exc, SummaryTooLong) else [str(exc)]
+                self.unusable[of] = str(exc)
             return None
         if reason := replies.why_unusable(reply.text, reply.finish_reason, asked):
             with self.lock:
@@ -247,13 +249,16 @@ def _named(caller: Access, address: Address, limit: int) -> list[int]:
 
 
 def _run(job: _Job, rows: Sequence[Row]) -> None:
-    """Ask those not asked yet, several at a time; the first alone, so that a model that is not there costs one request."""
+    """Ask those not asked yet, several at a time; the first two alone, so that a model that is not there costs two requests.
+
+    One is not enough: there may be a message that a provider never answers.
+    """
     waiting = [row for row in rows if row.store_id not in job.answers]
-    for row in waiting[:1]:
+    for row in waiting[:_ALONE]:
         job.ask(row)
-    if not job.failures:
+    if len(job.failures) < min(_ALONE, len(waiting)):
         with ThreadPoolExecutor(max_workers=job.caller.config.summary_parallelism) as pool:
-            asked = [pool.submit(contextvars.copy_context().run, job.ask, row) for row in waiting[1:]]
+            asked = [pool.submit(contextvars.copy_context().run, job.ask, row) for row in waiting[_ALONE:]]
         for each in asked:
             each.result()  # what nobody expected is no end of the budget
 
@@ -302,12 +307,13 @@ def _joinable(job: _Job, found: Sequence[Row]) -> list[str]:
 
 
 def _notes(job: _Job, chosen: _Chosen, left: int, found: bool) -> list[str]:
-    out = []
-    out += _unread(job, chosen.rows)
-    if job.failures or job.is_silent():
-        out += [] if found else ["no model answers: lcm_grep finds messages, lcm_expand reads them"]
+    silent = job.is_silent() or bool(job.failures and not found)
+    out = _unread(job, chosen.rows)
+    if silent and not found:
+        out = ["no model answers: lcm_grep finds messages, lcm_expand reads them"]
     elif left:
-        out.append(f"the budget is used up; the same call goes on with the {left} messages that are left")
+        ended = "the model does not answer any more" if silent else "the budget is used up"
+        out.append(f"{ended}; the same call goes on with the {left} messages that are left")
     elif not found and not job.unusable:
         out.append("no message says anything on it" if chosen.rows else "there are no such messages")
     if chosen.left and not left:

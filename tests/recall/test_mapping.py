@@ -14,7 +14,7 @@ import pytest
 from worlds.recall import Archive, Model, says, user
 
 from hermes_lcm import command
-from hermes_lcm.errors import StoreError, SummaryUnavailable
+from hermes_lcm.errors import StoreError, SummaryTooLong, SummaryUnavailable
 from hermes_lcm.session import Session
 from hermes_lcm.text import tokens
 
@@ -218,7 +218,7 @@ def test_a_job_ends_with_its_time(tmp_path: Path, clock: float) -> None:
 
 
 def test_without_a_model_the_call_is_refused_politely(tmp_path: Path) -> None:
-    """After one request, with what works without one."""
+    """After two requests, with what works without one."""
     found = archive(tmp_path, *PRICES)
     found.model = Model(SummaryUnavailable("no provider is configured"))
 
@@ -226,7 +226,41 @@ def test_without_a_model_the_call_is_refused_politely(tmp_path: Path) -> None:
 
     assert (answer["degraded"], answer["reason"], answer["answers"]) == (True, "no provider is configured", [])
     assert "lcm_grep" in answer["notes"][0]
-    assert len(found.model.requests) == 1
+    assert len(found.model.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "failure", [SummaryUnavailable("400"), SummaryTooLong("too long")], ids=["refused", "too long"]
+)
+@pytest.mark.parametrize("at", [1, 4])
+def test_a_message_that_a_provider_never_answers_is_not_in_the_way(tmp_path: Path, failure: Exception, at: int) -> None:
+    """The others are asked and joined, and the answer says which one is missing."""
+
+    def fails(request: dict[str, Any]) -> Any:
+        return failure if f"Offer {at} costs" in request["messages"][1]["content"] else reader(request)
+
+    found = archive(tmp_path, *PRICES)
+    found.model = Model(fails)
+    answer = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert [each["address"] for each in answer["answers"]] == [f"msg_{n}" for n in range(1, 7) if n != at]
+    assert (answer["answer"], answer["reason"]) == ("5 offers", str(failure))
+    assert f"of msg_{at} the model gave no answer" in answer["notes"][0]
+
+
+def test_a_model_that_goes_away_leaves_the_rest_to_the_same_call(tmp_path: Path) -> None:
+    """It is there again, and what was answered is not asked anew."""
+    found = archive(tmp_path, *PRICES, summary_parallelism=1)
+    found.model = Model(lambda request: reader(request) if len(found.model.requests) < 3 else SummaryUnavailable("503"))
+    first = asked(found, store_ids=["msg_1..msg_6"])
+    found.model = Model(reader)
+    second = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert len(first["answers"]) == 2
+    assert (
+        "the model does not answer any more; the same call goes on with the 1 messages that are left" in first["notes"]
+    )
+    assert (second["asked"], second["answer"], len(found.model.requests)) == (6, "6 offers", 5)
 
 
 def test_status_says_how_far_a_job_is(tmp_path: Path) -> None:
