@@ -70,7 +70,7 @@ def exam(deps: Access) -> dict[str, Any]:
     """
     if deps.session is None:
         raise BadRequest("there is no conversation to ask about; name one with --session")
-    rows = _rows(deps, deps.session)
+    rows, older = _rows(deps, deps.session)
     assembly = _prompt(deps, deps.session)
     shown = _raw_ids(assembly, rows)
     record, state, exact = rebuilt(deps, deps.session, assembly) if assembly is not None else ("", "", True)
@@ -81,6 +81,7 @@ def exam(deps: Access) -> dict[str, Any]:
     data = {
         "session_id": deps.session.session_id,
         "messages": len(rows),
+        "older": older,
         "in_prompt": len(shown),
         "prompt_exact": exact,
         "kinds": {kind: _count(graded, kind) for kind in dict.fromkeys(probe.kind for probe, _ in graded)},
@@ -92,10 +93,11 @@ def exam(deps: Access) -> dict[str, Any]:
     return data | _kept(deps, data)
 
 
-def _rows(deps: Access, session: Session) -> list[Row]:
+def _rows(deps: Access, session: Session) -> tuple[list[Row], int]:
+    """The newest messages of a conversation, and the number of older ones."""
     segments = [Segment(*each) for each in deps.sessions.ancestry(session.conversation_id)]
     ids = [head.store_id for head in deps.store.heads(segments) if not head.flags & Flag.RETRACTED]
-    return deps.store.legible(ids[-_MOST_ROWS:])[0]
+    return deps.store.legible(ids[-_MOST_ROWS:])[0], max(0, len(ids) - _MOST_ROWS)
 
 
 def _prompt(deps: Access, session: Session) -> Assembly | None:
@@ -207,6 +209,10 @@ def text(data: Mapping[str, Any]) -> str:
     out = [head, *table(shown), "# in the prompt   + found by one search   . not found"]
     if data["covered"]["n"]:
         out.append("left the prompt: questions about messages that summaries stand for")
+    if data["older"]:
+        out.append(
+            f"Asked about the newest {data['messages']:,} messages; the {data['older']:,} before them are too many."
+        )
     if data["finished_shown_as_open"]:
         out.append(f"Finished requests that the prompt shows as open: {data['finished_shown_as_open']}")
     if not data["prompt_exact"]:

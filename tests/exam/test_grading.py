@@ -156,6 +156,16 @@ def test_the_status_of_one_session_says_of_which_other_one_the_last_grade_is(wor
     assert f", of session {own}" in status_text({**data, "session_id": "another"})
 
 
+def test_messages_that_are_too_many_to_be_asked_about_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest of them."""
+    monkeypatch.setattr(grading, "_MOST_ROWS", 20)
+    world.take(talk())
+    said = answer("exam", deps(world))
+
+    assert (said.data["messages"], said.data["older"]) == (20, len(talk()) - 20)
+    assert f"the newest 20 messages; the {len(talk()) - 20} before" in said.text
+
+
 def test_a_conversation_that_was_never_compacted_is_in_the_prompt(world: World) -> None:
     """All of it is raw."""
     world.take(chat().user("Always answer in German, please.").says("Gut."))
