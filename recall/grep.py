@@ -26,7 +26,7 @@ from ..search.pattern import compile_pattern
 from ..search.query import Query
 from ..search.ranking import COVERING
 from ..search.scope import Filters
-from ..text import blobs, statements, tokens
+from ..text import blobs, markers, statements, tokens
 from . import beside, lines, speakers
 from .access import Access, Chosen
 from .paging import Answer, Line, Room, iso, lost_files, node_frame, short, spoken, time_said
@@ -677,7 +677,8 @@ class Search:
         row = self._closed.get(asked.store_id)
         if row is None or row.head.seq <= asked.seq + 1 or row.calls or not row.text.strip():
             return None
-        text, outcome = " ".join(row.text.split()), " ".join(statements.outcome(row.text).split())
+        said = markers.unrecalled(row.head.role, row.text)
+        text, outcome = " ".join(said.split()), " ".join(statements.outcome(said).split())
         at = text.find(outcome)
         if at + len(outcome) <= self._closing_chars:
             shown = _marked(text, 0, min(len(text), self._closing_chars))

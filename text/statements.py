@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..records import Row
-from . import salience
+from . import markers, salience
 from .salience import lazy
 
 _REMEMBERED: Final = 1500  # rules and replies whose reading is kept: most were there at the compaction before
@@ -664,8 +664,14 @@ def changes_something(tool: str) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
+def _own(reply: str) -> str:
+    """A reply without the recalled memory that it repeats."""
+    return markers.unrecalled("assistant", reply, blanks=False)
+
+
 def outcome(reply: str) -> str:
     """The sentence in which a reply says what was done; "" where it does not say that the work is finished."""
+    reply = _own(reply)
     if not (_DONE.search(reply[:400]) or _is_done(reply[:200])) or _OPEN.search(reply[:400]):
         return ""
     said = [sentence for sentence in salience.sentences(FENCED.sub("\n", reply[:6000])) if 20 <= len(sentence) <= 240]
@@ -696,7 +702,7 @@ def _tells(sentence: str) -> bool:
 @lru_cache(maxsize=_REMEMBERED)
 def refusals(text: str) -> tuple[str, ...]:
     """Sentences that say that something is not possible."""
-    head = text[:6000]
+    head = _own(text)[:6000]
     if not _REFUSED.search(head):
         return ()
     return tuple(
@@ -731,7 +737,7 @@ class Naming(NamedTuple):
 
 def naming(text: str) -> tuple[Naming, ...]:
     """Sentences of a message that name values; none of the code in it."""
-    return _naming(text[:_NAMED_CHARS])
+    return _naming(_own(text)[:_NAMED_CHARS])
 
 
 @lru_cache(maxsize=_REMEMBERED_HEADS)

@@ -277,6 +277,20 @@ def test_brackets_in_front_are_no_speaker_where_one_speaks(world: World) -> None
     assert "“[WIP] Never squash these commits.”" in line(lines, "the user said")
 
 
+def test_recalled_memory_that_a_reply_repeats_closes_nothing(world: World) -> None:
+    """Nor does it name a value, or refuse anything."""
+    from agent.memory_manager import build_memory_context_block
+
+    memory = build_memory_context_block(
+        "I fixed the quetzal parser. The quetzal service listens on port 7443. I cannot change the ticket of the quetzal."
+    )
+    messages = chat().user("Fix the parser, please.").says(f"Done.\n\n{memory}\n\nI fixed the parser in src/parser.py.")
+    lines = block(world, messages.user("Which port?").says(f"As I know:\n\n{memory}\n\nIt is 8080.").turns(20))
+
+    assert "closed by msg_2: “I fixed the parser in src/parser.py.”" in line(lines, "“Fix the parser, please.”")
+    assert not any("quetzal" in each for each in lines)
+
+
 def test_notes_of_the_host_are_no_words_of_the_user(world: World) -> None:
     """Neither request nor directive."""
     messages = (
