@@ -7,6 +7,7 @@ A result says little without what it was asked for, a call little without what c
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
@@ -69,6 +70,7 @@ def _said(call: ToolCall, result: str) -> str:
 
 
 _REPORTS: Final = tuple(f"[ASYNC DELEGATION {what} — " for what in ("COMPLETE", "BATCH COMPLETE", "TASK FAILED"))
+_DISPATCHED: Final = re.compile(r'\s*\{"status": "dispatched"')  # the report comes later
 _GOAL_CHARS: Final = 80
 _CALL_WITHIN: Final = 20  # rows between a call and its result
 
@@ -128,7 +130,7 @@ def _asked(caller: Access, row: Row) -> str | list[str]:
     head = row.head
     if head.role == "user" and head.flags & Flag.HOST_NOTE and row.text.startswith(_REPORTS):
         return _flat(row.text)
-    if head.role != "tool" or head.tool_name != work_log.DELEGATING:
+    if head.role != "tool" or head.tool_name != work_log.DELEGATING or _DISPATCHED.match(row.text):
         return []
     before = caller.scopes.readable_stretch(
         head.conversation_id, head.seq - _CALL_WITHIN, head.seq - 1, caller.everything()

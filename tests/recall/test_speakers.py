@@ -329,13 +329,16 @@ def test_another_tasks_result_does_not_carry_it(tmp_path: Path) -> None:
     assert "subagents" not in archive.call("lcm_expand", store_id="msg_7")
 
 
-def children(folder: Path, *goals: str) -> Archive:
-    """A parent whose sub-agents, one for each goal, have done their work one after the other."""
+def delegated(folder: Path, earlier: str, *goals: str, reported: bool) -> tuple[Archive, str]:
+    """A parent with a sub-agent from long before and one for each goal; the address of what these brought."""
     archive = Archive(folder, user("count all"))
-    for n, goal in enumerate(goals):
+    made = calls(json.dumps({"tasks": [{"goal": goal} for goal in goals]}), name="delegate_task")
+    for n, goal in enumerate([earlier, *goals]):
         archive.sessions.open(f"child{n}", now=NOW + n, platform="cli", parent=archive.me, origin="subagent")
         archive.say(user(goal), says("There are seven."), to=f"child{n}")
-    return archive
+        archive.say(*[] if n else [made])
+    done = report(*goals) if reported else result("seven", name="delegate_task")
+    return archive, f"msg_{archive.say(done)[-1]}"
 
 
 def report(*goals: str) -> dict[str, Any]:
@@ -347,19 +350,12 @@ def report(*goals: str) -> dict[str, Any]:
     return user(_format_async_delegation({"goals": goals, "results": done} if len(goals) > 1 else single))
 
 
-def call_and_result(*goals: str) -> list[dict[str, Any]]:
-    made = calls(json.dumps({"tasks": [{"goal": goal} for goal in goals]}), name="delegate_task")
-    return [made, result("seven", name="delegate_task")]
-
-
 @pytest.mark.parametrize("reported", [True, False], ids=["a report", "a result"])
 def test_each_of_those_who_were_asked_the_same_has_its_record(tmp_path: Path, reported: bool) -> None:
     """Three were asked at once, and one of them the same long before: that record is another result's."""
-    archive = children(tmp_path, *["Review the plan."] * 4)
-    goals = ["Review the plan."] * 3
-    last = archive.say(*([report(*goals)] if reported else call_and_result(*goals)))[-1]
+    archive, address = delegated(tmp_path, *["Review the plan."] * 4, reported=reported)
 
-    records = archive.call("lcm_expand", store_id=f"msg_{last}")["subagents"]
+    records = archive.call("lcm_expand", store_id=address)["subagents"]
 
     assert [each["session_id"] for each in records] == ["child1", "child2", "child3"]
 
@@ -367,13 +363,20 @@ def test_each_of_those_who_were_asked_the_same_has_its_record(tmp_path: Path, re
 @pytest.mark.parametrize("reported", [True, False], ids=["a report", "a result"])
 def test_a_task_whose_words_stand_in_another_one_has_no_part_in_its_result(tmp_path: Path, reported: bool) -> None:
     """The shorter one was asked of another sub-agent, long before."""
-    archive = children(tmp_path, "Check the logs", "Check the logs of the gateway")
-    goal = "Check the logs of the gateway"
-    last = archive.say(*([report(goal)] if reported else call_and_result(goal)))[-1]
+    archive, address = delegated(tmp_path, "Check the logs", "Check the logs of the gateway", reported=reported)
 
-    (record,) = archive.call("lcm_expand", store_id=f"msg_{last}")["subagents"]
+    (record,) = archive.call("lcm_expand", store_id=address)["subagents"]
 
     assert record["session_id"] == "child1"
+
+
+def test_a_call_that_only_dispatches_names_no_record_of_an_earlier_one(tmp_path: Path) -> None:
+    """Its own sub-agents begin behind it."""
+    archive, _ = delegated(tmp_path, "Review the plan.", "Review the plan.", reported=True)
+    made = calls(json.dumps({"goal": "Review the plan."}), name="delegate_task")
+    last = archive.say(made, result('{"status": "dispatched"}', name="delegate_task"))[-1]
+
+    assert "subagents" not in archive.call("lcm_expand", store_id=f"msg_{last}")
 
 
 def test_a_record_that_may_not_be_read_is_not_named(tmp_path: Path) -> None:
