@@ -80,9 +80,10 @@ class Evidence:
     def __init__(self, source: Source, prompt: str) -> None:
         task = source.task
         # The prompt may show an oversized result in part; the source itself is the evidence. Both are needed: times
-        # and addresses stand only in the prompt.
-        rest = [line.address for line in task.lines]
-        rest += [task.focus, task.memory_context, task.previous, prompt]
+        # and addresses stand only in the prompt. What a memory plugin knows was not said here, though a model reads it.
+        if memory := task.memory_context.strip():
+            prompt = prompt.replace(memory, "")
+        rest = [*(line.address for line in task.lines), task.focus, task.previous, prompt]
         self._haystacks = (source.haystack, Haystack("\n".join(rest)))
 
     @cached_property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -523,6 +524,16 @@ def test_what_the_prompt_says_is_no_suspect():
         count=count,
         prompt="msg_1 | user | 2023-11-14 22:13 UTC",
     ).ok
+
+
+def test_what_only_a_memory_plugin_knows_is_a_suspect():
+    """The model reads it for orientation; in a record it would be told as an event of this conversation."""
+    source = replace(SOURCE, memory_context="The importer's table is rows_of_2019.")
+    prompt = prompts.build(source, max_chars=10_000).evidence
+
+    verdict = check(Source(source), Reply(f"{GOOD} Its table is rows_of_2019."), count=count, prompt=prompt)
+
+    assert verdict.suspects == ("rows_of_2019",)
 
 
 def test_striking_takes_out_the_sentence_and_nothing_else():
