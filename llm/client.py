@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import queue
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -269,6 +271,8 @@ def _chosen(name: str) -> bool:
 
 #: A change in the host's menu is noticed after that long: reading its configuration takes milliseconds.
 _LOOK_AGAIN_S: Final = 10.0
+#: A provider that is late by itself says why.
+_LATE_S: Final = 0.5
 
 
 #: How the host is told that a summary makes progress (0.20 and newer), for the threads that work for the caller.
@@ -287,6 +291,29 @@ def context_for_thread() -> Context:
         hook = getattr(getattr(auxiliary_client, "_aux_progress", None), "hook", None)
         context.run(_progress.set, hook if callable(hook) else None)
     return context
+
+
+def in_time(ask: Callable[[], Reply], seconds: float) -> Reply:
+    """A reply, in a thread that is left behind when it is late: the host tries again by itself, as long each time.
+
+    Raises SummaryUnavailable then, and what ``ask`` raises.
+    """
+    box = queue.SimpleQueue[Reply | Exception]()
+
+    def work() -> None:
+        try:
+            box.put(ask())
+        except Exception as exc:  # noqa: BLE001 - handed to the caller's thread, which raises it
+            box.put(exc)
+
+    threading.Thread(target=context_for_thread().run, args=(work,), name="lcm-question", daemon=True).start()
+    try:
+        found = box.get(timeout=seconds + _LATE_S)
+    except queue.Empty:
+        raise SummaryUnavailable("timed out") from None
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _reporting(auxiliary_client: Any) -> AbstractContextManager[Any]:

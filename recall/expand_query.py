@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..errors import BadRequest, SummaryError, SummaryTooLong
 from ..llm import replies
-from ..llm.client import Reply
+from ..llm.client import Reply, in_time
 from .access import Access
 from .evidence import Grant, Pack, Question, gather, run_step
 from .grep import NOTE
@@ -190,13 +190,17 @@ class Reader:
             return self._ask(self._opening(), tools=False)
 
     def _ask(self, messages: Sequence[Mapping[str, Any]], *, tools: bool) -> Reply:
-        return self._caller.model.complete(
-            messages,
-            max_tokens=self._question.max_tokens + 400,
-            timeout_s=max(_LEAST_SECONDS, self._grant.seconds_left()),
-            route=self._route,
-            tools=_TOOLS if tools else None,
-            task=TASK,
+        seconds = max(_LEAST_SECONDS, self._grant.seconds_left())
+        return in_time(
+            lambda: self._caller.model.complete(
+                messages,
+                max_tokens=self._question.max_tokens + 400,
+                timeout_s=seconds,
+                route=self._route,
+                tools=_TOOLS if tools else None,
+                task=TASK,
+            ),
+            seconds,
         )
 
     def _follow(self, reply: Reply) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from ..errors import BadRequest, StoreError, SummaryError, SummaryTooLong
 from ..llm import replies
+from ..llm.client import in_time
 from ..records import Flag, Row
 from ..storage.meta import ANSWERS, Meta
 from ..text import tokens
@@ -161,8 +162,12 @@ class _Job:
         config = self.caller.config
         route = config.expansion_model or config.summary_model
         try:
-            reply = self.caller.model.complete(
-                messages, max_tokens=most, timeout_s=max(_LEAST_SECONDS, self.seconds()), route=route, task=TASK
+            seconds = max(_LEAST_SECONDS, self.seconds())
+            reply = in_time(
+                lambda: self.caller.model.complete(
+                    messages, max_tokens=most, timeout_s=seconds, route=route, task=TASK
+                ),
+                seconds,
             )
         except SummaryError as exc:
             with self.lock:
@@ -223,7 +228,8 @@ def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
             left += _rest(address, found[max(0, room) :])
     else:
         hits = Search(caller, wanted.search).messages(wanted.limit or _HITS)
-        ids, more = [hit.store_id for hit in hits.hits], hits.total - len(hits.hits)
+        ids = [hit.store_id for hit in hits.hits]
+        more = hits.total - sum(hit.rung != "near" for hit in hits.hits)  # neighbours are asked too, and count for none
     rows = caller.rows(list(dict.fromkeys(ids)))
     asked = [
         row

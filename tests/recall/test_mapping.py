@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worlds.recall import Archive, Model, says, user
+from worlds.recall import Archive, Model, calls, result, says, user
 
 from hermes_lcm import command
 from hermes_lcm.errors import StoreError, SummaryTooLong, SummaryUnavailable
@@ -217,6 +217,20 @@ def test_a_job_ends_with_its_time(tmp_path: Path, clock: float) -> None:
     assert asked(found, store_ids=["msg_1..msg_6"])["asked"] == (0 if clock else 6)
 
 
+@pytest.mark.parametrize("tool", ["lcm_map", "lcm_expand_query"])
+def test_a_model_that_does_not_return_is_not_waited_for(tmp_path: Path, tool: str) -> None:
+    """The host asks it again when it was late, as long each time."""
+    found = archive(tmp_path, *PRICES, expansion_timeout_ms=1500)
+    gate = threading.Event()
+    found.model = Model(lambda _: gate.wait(60))
+
+    answer = found.call(tool, prompt="What does the offer cost?", query="offer")
+
+    assert not gate.is_set()
+    assert (answer["degraded"], answer["reason"]) == (True, "timed out")
+    gate.set()
+
+
 def test_without_a_model_the_call_is_refused_politely(tmp_path: Path) -> None:
     """After two requests, with what works without one."""
     found = archive(tmp_path, *PRICES)
@@ -331,6 +345,16 @@ def test_a_range_that_is_too_large_for_one_call_goes_on(tmp_path: Path) -> None:
     assert "msg_46..msg_50" in answer["notes"][0]
     assert asked(found, store_ids=handle["store_ids"])["of"] == 15
     assert "the best 40 hits" in asked(found, query="offer costs")["notes"][0]
+
+
+def test_neighbours_of_hits_are_no_hits_besides(tmp_path: Path) -> None:
+    """They are asked as well."""
+    found = archive(tmp_path, *(each for price in PRICES for each in (price, says("Noted."))))
+    found.say(
+        user("Tell me."), calls('{"query": "offer costs"}', name="lcm_map"), result("offer costs", name="lcm_map")
+    )
+
+    assert "notes" not in asked(found, query="offer costs")
 
 
 @pytest.mark.parametrize(
