@@ -108,7 +108,7 @@ OF_ANOTHER = re.compile(
     r"|(?:(?:^|[_.-])(?:ids?|at|on|date|time|ttl|size|age)|(?-i:(?:Id|At|On|Date|Time|TTL|Size)))$"
 )
 # Behind a quote that ends a string: code. `"Token: " + value`, `input("Password: ", hidden)`.
-_CLOSED = re.compile(r"\s+[-+,.%&|<>)\]}?:]|[,;]\s|[)\]}]+(?:[\s,;.)\]}]|$)")
+_CLOSED = re.compile(r"\s+[-+,.%&|<>)\]}?:]|[,;]\s|[)\]}]+(?:[\s,;.)\]}]|\\{1,8}n|$)")
 # The path of a file.
 _PATH = re.compile(
     r"(?:/(?:home|root|usr|etc|var|opt|run|tmp|mnt|srv|app|data|dev|proc|sys|Users|Volumes|private|secrets|workspace)|~|\.\.?)/"
@@ -281,13 +281,16 @@ _SHORT_NAME_APART = (
 )
 _GAP = r"[ \t\"',\\]{1,8}"
 _ARGUMENTS = rf"(?:{_GAP}(?!OPTION)[^\s\"',\\|;&<>]{{1,200}}){{0,12}}{_GAP}OPTION"
+_NO_VARIABLE = r"(?<![\"'],)(?<![\"'], )(?!,)"  # of a list in code: `["plink", "-pw", given]`
 _OF_COMMAND = r"([^\s\"'`\\|;&<>{$-][^\s\"'`\\|;&<>]{2,127})"
 _BLANKS = r"(?:\s|\\{1,8}[rnt]){1,40}"
 
 
 def _command(programs: str, option: str, gap: str = rf"(?:{_GAP}|=)?") -> Callable[[str, int], Match | None]:
     """The password that an option of some programs is given."""
-    return _filled(rf"(?i:{programs})(?:\.exe)?{_ARGUMENTS.replace('OPTION', option)}{gap}{_OPENED}{_OF_COMMAND}")
+    return _filled(
+        rf"(?i:{programs})(?:\.exe)?{_ARGUMENTS.replace('OPTION', option)}{gap}{_NO_VARIABLE}{_OPENED}{_OF_COMMAND}"
+    )
 
 
 def _behind(before: str, pattern: str, chars: int) -> Callable[[str, int], Match | None]:

@@ -498,6 +498,7 @@ def test_a_value_goes_on_where_a_terminal_broke_its_line() -> None:
         'api_key = "your-admin9-api-key"', "SECRET=/run/secrets/db1", 'password = "/etc/app/pw1.txt"',
         '"nextPageToken": "CAUQAA19xYz0aB12"',
         '"token_endpoint": "https://login.example.org/oauth2/v2"', 'CACHE_KEY = "user_profile_v2"',
+        'run(["plink", "-ssh", "-pw", options[1], host])', r'{"content": "8|NAMES = (\"passwd=\", \"pwd=\")\n9|ENDS = \"b2\""}',
     ],
 )  # fmt: skip
 def test_ordinary_code_and_logs_are_left_alone(text: str) -> None:
