@@ -52,9 +52,9 @@ def check(holds: object, otherwise: str) -> None:
 
 
 def tracked_files() -> list[str]:
-    """Text files of the repository, the target first, then by path."""
+    """Text files of the repository, the target first, then by path; without tests and benchmarks, which hold made-up secrets."""
     kinds = {".py", ".md", ".toml", ".yaml", ".sh"}
-    hidden = {".git", ".venv", ".venvs", ".lcm-path", "__pycache__", "build", "dist"}
+    hidden = {".git", ".venv", ".venvs", ".lcm-path", "__pycache__", "build", "dist", "tests", "benchmarks"}
     found = [path.relative_to(ROOT) for path in sorted(ROOT.rglob("*")) if path.suffix in kinds and path.is_file()]
     names = [str(path) for path in found if not hidden & set(path.parts) and path.parts[0][0] != "."]
     return [TARGET, *(name for name in names if name != TARGET)]
@@ -74,9 +74,9 @@ def reading() -> Iterator[Reply]:
         for page in pages(name):
             yield Reply(f"I read {name} from line {page['offset']}.", [("read_file", page)])
         yield Reply(
-            f"Who mentions {stem}, and how large is it?",
+            f"Which page mentions {stem}, and how large is it?",
             [
-                ("search_files", {"pattern": rf"\b{stem}\b", "path": str(ROOT), "limit": 15}),
+                ("search_files", {"pattern": rf"\b{stem}\b", "path": str(ROOT), "file_glob": "*.md", "limit": 15}),
                 (
                     "terminal",
                     {
@@ -95,6 +95,7 @@ class Script:
     wanted: str = ""
     found: str | None = None
     evidence: str = ""  # the tool result that the line was found in, put together from pages
+    source: str = ""  # its address
     exhausted: bool = False
     _left: int = 0
     _hits: list[int] = field(default_factory=list)
@@ -124,7 +125,7 @@ class Script:
                 more = {"store_id": self._hits[0], "content_offset": answer["next_content_offset"], "format": "json"}
                 return Reply("It goes on.", [("lcm_expand", more)])
             self.found = next((line for line in lines_of(self.evidence) if line.startswith(self.wanted[:40])), None)
-            self._hits.pop(0)
+            self.source = f"msg_{self._hits.pop(0)}"
         if self.found is not None:
             return Reply(f"The line reads:\n\n{self.found}")
         if not self._hits:
@@ -389,16 +390,18 @@ def summaries(status: dict[str, Any]) -> tuple[str, str]:
     )
 
 
-def explore(home: Home, session: str) -> str:
-    """How to look around in a home that was kept."""
+def explore(home: Home, session: str, source: str) -> str:
+    """How to look around in a home that was kept. A search names the question and its answer before their source."""
     programs = Path(sys.executable).parent
     return f"""
 The agent's home is kept. To look around in it, type:
   export HERMES_HOME={shlex.quote(str(home.path))} PATH={shlex.quote(str(programs))}:"$PATH"
   hermes lcm sessions
   hermes lcm search {memory_of(telling_line())}
+  hermes lcm show {source or "msg_1"}
   hermes lcm show sum_1
   hermes lcm explain sum_1
+  hermes lcm browse
 To talk to this agent, name a model of your own in {home.path}/config.yaml, then
   hermes chat --resume {session}"""
 
@@ -415,7 +418,7 @@ def main() -> int:
             demo = Demo(Home.make(folder / "home", model.base_url), model, script, screen)
             failed = attempt(demo)
         if keep:
-            screen.say(explore(demo.home, demo.session), soft_wrap=True)
+            screen.say(explore(demo.home, demo.session, script.source), soft_wrap=True)
         return int(failed)
     finally:
         if not keep:
