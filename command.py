@@ -108,10 +108,14 @@ def _exam(deps: Access, _words: Words) -> Answer:
     return Answer(grading.text(data), data)
 
 
-def _search(deps: Access, words: Words) -> Answer:
+def _sought(_deps: Access, words: Words) -> str:
     if not "".join(words.rest).strip():
         raise BadRequest("`/lcm search` needs words to look for")
-    data = explain.search(deps, " ".join(words.rest), session_id=words.session, limit=words.limit)
+    return " ".join(words.rest)
+
+
+def _search(deps: Access, words: Words) -> Answer:
+    data = explain.search(deps, _sought(deps, words), session_id=words.session, limit=words.limit)
     lines = [
         line
         for each in data["results"]
@@ -121,8 +125,8 @@ def _search(deps: Access, words: Words) -> Answer:
             f"    {each['role']}: {each['snippet']}",
         )
     ]
-    beside = ", ".join(each["address"] for each in data["results"] if each["near"])
-    lines += [f"Neighbours of these messages, which need not hold the words: {beside}"] if beside else []
+    near = sorted((each["address"] for each in data["results"] if each["near"]), key=lambda each: int(each[4:]))
+    lines += [f"Neighbours of these messages, which need not hold the words: {', '.join(near)}"] if near else []
     if not lines and (wrong := repair.glanced(deps)):
         raise wrong
     notes = [f"({note})" for note in data["notes"]]
@@ -199,6 +203,7 @@ def overview() -> Answer:
     lines += ["", "Examples: /lcm search port of the gateway · /lcm show msg_12"]
     lines += ["A command that changes something first shows what it would do. `apply` does it."]
     lines += ["`/lcm help <command>` says more about one command and gives an example."]
+    lines += ["In the browser: the tab LCM of `hermes dashboard`."]
     return Answer("\n".join(lines), {"verbs": [each.name for each in VERBS]})
 
 
@@ -340,6 +345,7 @@ VERBS: tuple[Verb, ...] = (
         quotes=True,
         own=True,
         example="sum_3",
+        check=listing.named,
     ),
     Verb(
         "dissolve",
@@ -358,6 +364,7 @@ VERBS: tuple[Verb, ...] = (
         quotes=True,
         own=True,
         example="port of the gateway",
+        check=_sought,
     ),
     Verb(
         "sessions",
@@ -375,6 +382,7 @@ VERBS: tuple[Verb, ...] = (
         quotes=True,
         own=True,
         example="msg_12",
+        check=listing.named,
     ),
     Verb(
         "recall",
@@ -384,6 +392,7 @@ VERBS: tuple[Verb, ...] = (
         quotes=True,
         own=True,
         example="port of the gateway",
+        check=pull.wanted,
     ),
     Verb(
         "install",
@@ -439,8 +448,10 @@ _BY_NAME = {verb.name: verb for verb in VERBS}
 _ELSEWHERE = {
     "ls": "sessions", "list": "sessions", "history": "sessions", "find": "search", "grep": "search", "cat": "show",
     "view": "show", "print": "show", "rm": "purge", "delete": "purge", "forget": "purge", "verify": "doctor",
-    "check": "doctor", "fsck": "doctor", "settings": "config",
+    "check": "doctor", "fsck": "doctor", "settings": "config", "tui": "browse", "ui": "browse",
 }  # fmt: skip
+#: What somebody types who looks for the page in the browser, which is Hermes' own.
+_PAGES = ("dashboard", "web", "gui")
 
 
 def parsed(text: str) -> tuple[Verb, Words]:
@@ -466,7 +477,7 @@ def _unknown(words: list[str]) -> str:
     if follow and len(words) == 1:
         return f"`/lcm {first}` needs one more word ({', '.join(follow)}); {more}"
     if follow:
-        near = difflib.get_close_matches(words[1].lower()[:60], follow, n=1, cutoff=0.6)
+        near = _near(words[1], follow)
         meant = f" did you mean `/lcm {first} {near[0]}`?" if near else ""
         return f"`/lcm {first}` does not take {words[1]!r} (it takes: {', '.join(follow)});{meant} {more}"
     return f"{words[0]!r} is not a command of `/lcm`;{_nearest(words)} `/lcm help` lists what there is"
@@ -476,11 +487,19 @@ def _nearest(words: list[str]) -> str:
     """The verb that was probably meant, if one is near or is called so elsewhere."""
     if (elsewhere := _ELSEWHERE.get(words[0].lower())) in _BY_NAME:
         return f" did you mean `/lcm {elsewhere}`?"
+    if words[0].lower() in _PAGES:
+        return " it is the tab LCM of Hermes' own page: `hermes dashboard`."
     for length in (2, 1):
-        near = difflib.get_close_matches(" ".join(words[:length]).lower()[:60], list(_BY_NAME), n=1, cutoff=0.6)
-        if near:
+        if near := _near(" ".join(words[:length]), list(_BY_NAME)):
             return f" did you mean `/lcm {near[0]}`?"
     return ""
+
+
+def _near(word: str, names: list[str]) -> list[str]:
+    """The name that a word begins or misspells, if there is one. A looser match would guess: "frobnicate" is no "rotate"."""
+    low = word.lower()[:60]
+    begun = [name for name in names if len(low) > 2 and name.startswith(low)]
+    return begun[:1] or difflib.get_close_matches(low, names, n=1, cutoff=0.7)
 
 
 def flagged(verb: Verb, words: list[str], options: Collection[str] = ()) -> Words:
@@ -529,7 +548,7 @@ def _no_use(verb: Verb, word: str) -> str:
     known = [each.name.removeprefix(f"{verb.name} ") for each in VERBS if each.name.startswith(f"{verb.name} ")]
     known += re.findall(r"\[(\w+)\]", verb.usage)
     said = f" (it takes: {', '.join(known)})" if known else ""
-    near = difflib.get_close_matches(word.lower()[:60], known, n=1, cutoff=0.6)
+    near = _near(word, known)
     meant = f" did you mean `/lcm {verb.name} {near[0]}`?" if near else ""
     return f"`/lcm {verb.name}` does not take {word!r}{said};{meant} `/lcm help {verb.name}` says more"
 
@@ -570,9 +589,9 @@ def _performed(verb: Verb, deps: Access, words: Words) -> Answer:
         deps.db.open()  # a damaged file says so, before a verb finds no conversation in it
     if not stored or deps.db.exists:
         return _noted(verb, deps, words, _run(verb, deps, words))
-    if verb.check is not None:
-        verb.check(deps, words)
     around = backup.traces_around(deps)
+    if not around and verb.check is not None:
+        verb.check(deps, words)
     if not around and verb.name in _OF_ONE_THING and words.rest:
         raise NotFound(f"nothing is stored under {words.rest[0]}, nor under any other address yet")
     if not around:

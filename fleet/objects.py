@@ -58,7 +58,7 @@ class Objects:
             minio, urllib3 = import_module("minio"), import_module("urllib3")
         except ImportError as exc:
             raise FleetError(
-                "LCM_FLEET_OBJECTS is set, and minio is not installed", "pip install 'hermes-lcm[fleet]'"
+                "LCM_FLEET_OBJECTS is set, and minio is not installed", "in Hermes' environment: pip install minio"
             ) from exc
         at = self._place
         pool = urllib3.PoolManager(

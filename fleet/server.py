@@ -29,7 +29,7 @@ STATEMENT_MS: Final = 60_000
 #: Beyond that, a line on which nothing comes is given up: a server that is gone says nothing, its own limit included.
 SILENCE_S: Final = STATEMENT_MS / 1000 + 10.0
 _LOCK_MS: Final = 5_000
-_INSTALL: Final = "install the extra: pip install 'hermes-lcm[fleet]' into Hermes' environment"
+_INSTALL: Final = "in Hermes' environment: pip install 'psycopg[binary,pool]'"
 _INIT: Final = "let the operator of the server run `hermes lcm fleet init` with this release"
 _LOOK: Final = "see that the server runs, that LCM_FLEET_DSN names it, and that its role may log in"
 _LOCKED: Final = "try again; on the server, `SELECT pid, usename, query FROM pg_stat_activity` shows who may keep it"

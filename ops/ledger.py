@@ -28,7 +28,8 @@ def _list(deps: Access, words: Words) -> Answer:
     found = f"{counted(data['total'], 'fact')} stated in this conversation, "
     if words.rest:
         found += "those that say most of these words first:"
-        none = "No fact of this conversation says any of these words."
+        sought = "is struck" if words.rest == ("struck",) else "says any of these words"
+        none = f"No fact of this conversation {sought}."
     else:
         found += "pinned ones and the newest first:"
         none = (

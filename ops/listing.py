@@ -13,7 +13,7 @@ from ..session import KEY_OF, Session
 from ..text import content
 from ..text.printable import one_line
 from .answers import FOUND, Answer, Words, one
-from .explain import addressed, readable
+from .explain import addressed, parsed, readable
 from .render import counted, moment, table
 
 if TYPE_CHECKING:
@@ -91,9 +91,17 @@ def described(deps: Access, session: Session) -> dict[str, Any]:
     }
 
 
+def named(_deps: Access, words: Words) -> str:
+    """The address behind a verb. Raises BadRequest for what is none."""
+    address = one(words, "an address such as msg_12 or sum_3")
+    if not address.strip().lower().startswith("file_"):
+        parsed(address)
+    return address
+
+
 def show(deps: Access, words: Words) -> Answer:
     """One message, summary or file, whole, as it is stored."""
-    address = one(words, "an address such as msg_12 or sum_3")
+    address = named(deps, words)
     found = addressed(deps, address)
     if isinstance(found, Row):
         return _message(deps, found)

@@ -60,12 +60,17 @@ def _summary(dag: SummaryDag, number: int) -> tuple[str, str]:
     return ("a summary", node.text) if node is not None else ("a summary", "[it cannot be read any more]")
 
 
+def wanted(_deps: Access, words: Words) -> str:
+    """Words to look for, or an address. Raises BadRequest where there are none."""
+    one(words, "words to look for, or an address such as msg_12", most=1_000)
+    return " ".join(words.rest)
+
+
 def recall(deps: Access, words: Words) -> Answer:
     """``/lcm recall``: what was found goes along with the next message of this conversation."""
-    one(words, "words to look for, or an address such as msg_12", most=1_000)
+    target = wanted(deps, words)
     if deps.session is None:
         raise NotFound("no conversation is stored here yet; send a message first")
-    target = " ".join(words.rest)
     found = addresses(deps, target)
     if not found:
         return Answer("Nothing was found.", {"pulled": []})

@@ -48,7 +48,6 @@ PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords wi
 _SOURCE_ROWS = 2000
 #: Files of a folder that the status looks at before it says "at least".
 _MOST_FILES = 2000
-#: The folder of ``export.py``.
 #: What a missing package switches off.
 OPTIONAL_PACKAGES = {
     "regex": "LCM_IGNORE_MESSAGE_PATTERNS cannot be used",

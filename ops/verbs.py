@@ -15,7 +15,7 @@ from ..errors import BadRequest
 from ..host import facts
 from ..recall.access import Access
 from ..session import LOCAL
-from . import backup, costs, explain, install, presets, render, replay, settings
+from . import backup, costs, explain, install, listing, presets, render, replay, settings
 from .answers import FOUND, OK, Answer, Words, at_most, one
 from .orders import Orders
 from .status import PLUGIN
@@ -23,8 +23,7 @@ from .status import PLUGIN
 
 def explain_address(deps: Access, words: Words) -> Answer:
     """Place of a message or summary, and what is known of it."""
-    address = one(words, "an address such as msg_12 or sum_3")
-    found, data = explain.explain(deps, address)
+    found, data = explain.explain(deps, listing.named(deps, words))
     said = {
         name: render.checks_said(text) if name.startswith("checks") else text
         for name, text in found.items()

@@ -196,7 +196,7 @@ def browse(deps: Access, *, watched: bool) -> None:
     if importlib.util.find_spec("textual") is None:
         raise BadRequest(
             "`hermes lcm browse` needs the package textual, which is not installed here. "
-            "This gets it: pip install 'hermes-lcm[tui]' (or: pip install textual)"
+            "This gets it, typed in the environment of Hermes: pip install textual"
         )
     if not watched:
         raise BadRequest(

@@ -475,6 +475,21 @@ def test_a_message_behind_a_hit_is_beside_it_and_no_hit(shared: Home) -> None:
     assert f"Neighbours of these messages, which need not hold the words: {found[1]['address']}" in said.text
 
 
+def test_neighbours_of_hits_are_named_in_the_order_in_which_they_were_said(shared: Home) -> None:
+    """Their rank says nothing about words that they need not hold."""
+    said = [f"Then we spoke of the weather for a while, number {n}." for n in range(20)]
+    said[5], said[12] = (
+        "Where does the needle sleep at night?",
+        "The needle sleeps in the haystack, said Anna of the needle.",
+    )
+    shared.say(*said, session="beside")
+    shown = run("search needle haystack", shared.deps("beside"))
+    named = re.findall(r"msg_(\d+)", next(line for line in shown.splitlines() if line.startswith("Neighbours")))
+
+    assert len(named) > 4
+    assert named == sorted(named, key=int)
+
+
 def test_a_search_shows_the_call_that_was_found(shared: Home) -> None:
     """A message may be nothing but calls of tools."""
     call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": '{"path": "needle.py"}'}}
@@ -541,6 +556,26 @@ def test_where_nothing_is_stored_no_one_thing_is_either(words: str, tmp_path: Pa
     assert done.code == REFUSED
     assert words.split()[1] in done.text
     assert answer("pin", deps).code == OK
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("explain 12", "did you mean msg_12 or sum_12?"),
+        ("show sums", "it looks like msg_12 or sum_3"),
+        ("explain", "needs an address such as msg_12"),
+        ("search", "`/lcm search` needs words to look for"),
+        ("recall", "needs words to look for"),
+    ],
+)
+def test_words_that_no_archive_could_answer_are_refused_where_nothing_is_stored(
+    words: str, said: str, tmp_path: Path
+) -> None:
+    """The first thing that somebody types is told what is wrong with it, not only that nothing is there."""
+    done = answer(words, empty(tmp_path).deps(None))
+
+    assert done.code == REFUSED
+    assert said in done.text
 
 
 # -- explaining ----------------------------------------------------------------------------------------

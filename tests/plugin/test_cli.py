@@ -304,7 +304,30 @@ def test_a_verb_that_is_mistyped_gets_the_nearest_name(
     assert "did you mean" not in run("xyzzy", world.deps())
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("list", "sessions"), ("ls", "sessions"), ("cat msg_1", "show")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("sess", "sessions"), ("doc", "doctor"), ("preset sug", "preset suggest")]
+)
+def test_the_beginning_of_a_verb_gets_the_whole_name(typed: str, meant: str, world: Home) -> None:
+    """Nobody spells it out to find out."""
+    assert f"did you mean `/lcm {meant}`?" in run(typed, world.deps())
+
+
+@pytest.mark.parametrize("typed", ["frobnicate", "translate", "se"])
+def test_a_name_that_is_not_near_is_no_suggestion(typed: str, world: Home) -> None:
+    """A guess would be typed: `rotate` changes what the agent sees."""
+    assert "did you mean" not in run(typed, world.deps())
+
+
+@pytest.mark.parametrize("typed", ["dashboard", "web", "gui"])
+def test_who_looks_for_the_page_in_the_browser_hears_whose_it_is(typed: str, world: Home) -> None:
+    """It is a tab of Hermes' own dashboard, and no verb of ours."""
+    assert "the tab LCM of Hermes' own page: `hermes dashboard`." in run(typed, world.deps())
+    assert "`hermes dashboard`" in run("help", world.deps())
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("list", "sessions"), ("ls", "sessions"), ("cat msg_1", "show"), ("tui", "browse")]
+)
 def test_a_verb_under_a_name_that_other_programs_use_gets_ours(typed: str, meant: str, world: Home) -> None:
     """`list` says where the list of conversations is."""
     assert f"did you mean `/lcm {meant}`?" in run(typed, world.deps())

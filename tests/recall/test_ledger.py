@@ -214,6 +214,7 @@ def test_struck_entries_are_counted_below_the_others_and_listed_when_asked_for(t
     archive = Archive(tmp_path, user("Our budget is $400."), user("Always answer briefly."))
     rule, value = (each["entry"] for each in ledger(archive))
     assert "struck" not in lcm(archive, "ledger")
+    assert "No fact of this conversation is struck." in lcm(archive, "ledger struck")
 
     lcm(archive, f"ledger strike {rule}")
 
