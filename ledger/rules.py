@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..text import salience
+from ..text import rule_forms, salience
 from ..text.salience import lazy
-from ..text.statements import QUOTED, for_once, is_order, lifts
+from ..text.statements import QUOTED, asks, for_once, is_order, lifts
 
 _RULE_CHARS: Final = 300
 _MORE_VERBS: Final = (
@@ -84,11 +84,6 @@ _RULES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        rf"{_LEAD}(?:before|after) (?:each|every|any) (?:commit|push|change|edit|merge|release|deploy\w*|step|task|"
-        r"answer|reply)\b,? ",
-        re.IGNORECASE,
-    ),
-    lazy(
         rf"\byou (?:are|['’]re) not allowed to {_FORBIDDEN}|\byou may (?:not|never|only) {_FORBIDDEN}|"
         rf"{_LEAD}only (?:touch|edit|modify|change|commit to|write to|work in) |"
         rf"{_LEAD}(?:ask|let me know|check with me)(?: me| first)* before (?:you |any |each |every )?\w+",
@@ -105,7 +100,14 @@ _RULES: Final = (
         r"^(?:in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team|company),? )?we (?:always|never|only) "
         r"(?:use|commit|deploy|push|merge|test|document|release|format|rebase|squash|log|ship|mock)\b(?! (?:to|it|that)\b)|"
         r"^(?:the|our) (?:public )?(?:\w+ )?(?:api|interface|schema|format|build|code|tests?|ui|config(?:uration)?|branch) "
-        r"must (?:stay|remain|never|always)\b",
+        r"must (?:stay|remain|never|always)\b|"
+        r"^(?:in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team),? )?we (?:do not|don['’]?t) "
+        r"(?:use|allow|commit|deploy|push|merge|release|ship|mock|log) [^.?]{2,60} (?:here|"
+        r"in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team|company)|"
+        r"on (?:mon|tues|wednes|thurs|fri|satur|sun)days?)\W*$|"
+        rf"{_LEAD}(?:(?:the|our) )?(?:\w+ ){{0,2}}?(?:{_WORKS}|secrets?|passwords?|keys?|prices?|amounts?|timestamps?|fields?|"
+        r"tables?) (?:must (?:never|always|not)|(?:must|should) be (?:signed|written|named|formatted|documented|stored|prefixed|"
+        r"sorted|tested|reviewed|logged|typed)) ?(?!(?:today|now|by)\b)",
         re.IGNORECASE,
     ),
     lazy(
@@ -122,7 +124,8 @@ _RULES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        rf"{_SOMEBODY_WILL}.*(?:(?<!in )\b(?:from now on|going forward)\b|\bin (?:the )?future, (?:please|always|never|do|don)|"
+        rf"{_SOMEBODY_WILL}.*(?:(?<!in )\b(?:from (?:now|here) on|going forward)\b|"
+        r"\bin (?:the )?future, (?:please|always|never|do|don)|"
         r"\bby default,? (?:use|do|don|please))",
         re.IGNORECASE,
     ),
@@ -139,7 +142,7 @@ _RULES: Final = (
     ),
     lazy(
         r"^(?:请|你|记住[,，]?)?(?:不要(?!紧|了)|别再|必须(?!说|承认|是)|务必|始终(?!没)|总是(?=用|使用|先|在|要|按|保持|写|把)|禁止|以后都|今后都)|"
-        r"^(?:从现在起|从今以后|今后|以后)(?:都|请|要|用|一律|不要|必须|只)|"
+        r"^(?:从现在起|从今以后|今后|以后)(?:都|请|要|用|一律|不要|必须|只|(?:回答|回复|交流|注释|提交)[^，。我]{0,4}(?:都|请))|"
         r"^[^，。我你他她]{0,6}(?:提交|部署|重启|修改|更改|删除|发布|推送|合并|运行|编写|测试|回答|回复|上线|发送|迁移|升级)"
         r"[^，。]{0,8}[前后时](?:请|都|先)?(?:务必|不要|禁止|必须)"
     ),
@@ -147,7 +150,8 @@ _RULES: Final = (
 
 #: Told of one moment only, or as somebody else's words.
 _NO_RULE: Final = lazy(
-    r"\byet(?=\W*$|[,;])|, (?:(?:so )?(?:says?|said) |(?:[\w'’]+ ){1,3}(?:says?|said|told|tells|wrote|writes|recommends?)\b"
+    r"\byet(?=\W*$|[,;])|\b(?:i (?:guess|suppose|assume|bet)|by now)\W*$|"
+    r", (?:(?:so )?(?:says?|said) |(?:[\w'’]+ ){1,3}(?:says?|said|told|tells|wrote|writes|recommends?)\b"
     r"(?<!i said)(?<!i say)(?<!i told))",
     re.IGNORECASE,
 )
@@ -164,7 +168,7 @@ def may_be_rule(sentence: str) -> bool:
     return (
         len(sentence) <= _RULE_CHARS
         and sentence[-1] not in ":："
-        and (not salience.is_question(sentence) or _WHEN_DOING.match(sentence) is not None)
+        and (not asks(sentence) or _WHEN_DOING.match(sentence) is not None)
         and salience.is_prose(sentence)
         and not for_once(sentence)
     )
@@ -177,4 +181,7 @@ def is_rule(sentence: str) -> bool:
     said = QUOTED.sub(" ", sentence)
     if _NO_RULE.search(said):
         return False
-    return is_order(sentence) or lifts(sentence) or any(pattern.search(said) for pattern in (_WHEN_DOING, *_RULES))
+    if is_order(sentence) or lifts(sentence):
+        return True
+    bare = rule_forms.core(said)
+    return any(pattern.search(each) for each in {said, bare} for pattern in (_WHEN_DOING, *_RULES))

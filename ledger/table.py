@@ -236,8 +236,11 @@ def _by_words(found: Sequence[Entry], speakers: Mapping[int, str], kind: str, re
     out = {each.name: each for each in found}
     known: list[Entry] = []
     for entry in (each for each in found if each.fact.kind == kind and each.mark != STRUCK):
-        for old in known[-_COMPARED:]:
-            became = relation(entry.fact, old.fact)
+        became_of = [(old, relation(entry.fact, old.fact)) for old in known[-_COMPARED:]]
+        meant = statements.meant(entry.fact.text, [old.fact.text for old, became in became_of if became == "replaces"])
+        for old, became in became_of:
+            if became == "replaces" and old.fact.text not in meant:
+                continue
             if became == "replaces" and speakers.get(entry.row.store_id) == speakers.get(old.row.store_id):
                 out[old.name] = replace(out[old.name], replaced_by=entry.name)
                 out[entry.name] = replace(out[entry.name], replaces=old.name)

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from ..records import Row, ToolCall
 from ..text import markers, salience, statements
 from ..text.others import label, own_words
-from ..text.statements import NOBODY, amends, is_rule, lifts, may_amend, replaces
+from ..text.statements import NOBODY, amends, is_rule, lifts, may_amend, meant, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -609,11 +609,11 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
             out.pop(key, None)
             who = speakers.get(row.store_id), label(sentence)
             gone = [
-                each
-                for each, rule in out.items()
+                rule.text
+                for rule in out.values()
                 if (speakers.get(rule.row.store_id), label(rule.text)) == who and replaces(sentence, rule.text)
             ]
-            before = [out.pop(each) for each in gone]
+            before = [out.pop(salience.normal(each)) for each in meant(sentence, gone)]
             if not before and not is_rule(sentence) and not any(amends(sentence, rule.text) for rule in out.values()):
                 continue  # it lifts a rule that nobody knows, or orders something for once
             out[key] = Rule(row, sentence, _chained(before))

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..records import Row
-from . import markers, salience
+from . import markers, rule_forms, salience, subjects
 from .salience import lazy
 
 _REMEMBERED: Final = 1500  # rules and replies whose reading is kept: most were there at the compaction before
@@ -28,8 +28,8 @@ _NOT: Final = lazy(
     re.IGNORECASE,
 )
 _CHANGE: Final = lazy(
-    r"\b(?:from now on|going forward|instead|no longer|any ?more|actually|changed my mind|rather than|as of (?:now|today)|"
-    r"ab (?:jetzt|sofort|heute)|von nun an|stattdessen|statt|nicht mehr|nur noch|doch lieber|"
+    r"\b(?:from (?:now|here) on|going forward|instead|no longer|any ?more|actually|changed my mind|rather than|"
+    r"as of (?:now|today)|ab (?:jetzt|sofort|heute)|von nun an|stattdessen|statt|nicht mehr|nur noch|doch lieber|"
     r"a partir de (?:ahora|hoy)|de ahora en adelante|en (?:lugar|vez) de|ya no|désormais|dorénavant|à partir de maintenant|"
     r"au lieu de|ne [^.]{1,40} plus)\b|改用|改为|改成|不再|从现在起|今后|以后",
     re.IGNORECASE,
@@ -39,136 +39,46 @@ _INSTEAD_OF: Final = lazy(
     r"\b(?:instead of|rather than|statt|anstelle von|en (?:lugar|vez) de|au lieu de)\s+(?:the |a |an |my |our )?([\w-]+)",
     re.IGNORECASE,
 )
-#: Rules that ``salience`` does not know, since their words alone do not tell: in English and Chinese.
-_MANNERS: Final = lazy(
-    r"^(?:please )?(?:avoid (?!being\b)\w|stop (?:using|adding|writing|doing|making|putting|creating|calling|asking|"
-    r"apologi[sz]ing)\b|"
-    r"keep (?:all |your |every |the )?(?:\w+ ){1,3}(?:under|below|short|simple|minimal|brief|within|at most)\b|"
-    r"(?:(?:ask|warn|check with|consult) me (?:first )?(?:before|whenever|if you|when you)|"
-    r"tell me (?:first )?(?:before|whenever)|"
-    r"(?:confirm(?: with me)?|(?:get|wait for) my (?:ok(?:ay)?|approval|confirmation|permission|consent|go-ahead)|"
-    r"(?:ping|notify|alert|inform) me) (?:first )?before (?!(?:i|we)\b|(?:you )?\w+ (?:it|this|that)\b))|"
-    r"write (?:all |your )?(?:commit messages?|comments|docstrings|code|docs|documentation|replies|answers|messages) "
-    r"in (?!the|a|one)[a-z]+\b|"
-    r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
-    r"only (?:touch|change|edit|modify|commit|push)\b|(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
-    r"^(?:please )?(?:answer|reply|respond|write|speak|talk)(?: to me| me)? (?:only )?in (?:english|german|french|spanish|"
-    r"italian|portuguese|dutch|polish|russian|turkish|arabic|hindi|chinese|japanese|korean)\b|"
-    r"^(?:bitte )?antworte (?:mir )?(?:bitte )?(?:nur )?auf \w+|^(?:por favor,? )?resp[oó]nde(?:me)? en \w+|"
-    r"^réponds(?:-moi)? en \w+|^[^。]{0,12}请(?:都|只|一律)?用[^，。]{1,6}(?:回答|回复|交流)|"
-    r"(?:日本語|英語|中国語|韓国語)で(?:答え|返信|回答|話)|(?:한국어|영어|일본어)로 (?:대답|답)|"
-    r"\b(?:in|for|on|to|with) (?:every|each|any|all) (?:\w+ ){1,2}(?:that )?you (?:make|write|do|create|send|book|produce|edit|"
-    r"touch|change|give|add)\b|"
-    r"^no more (?:emoji|comment|apolog|question|test|mock|list|bullet|todo|placeholder|explanation|summar|change|commit|"
-    r"abbreviation|file|dependenc|print|log|hack|workaround|shortcut|guess|semicolon|tab|warning|disclaimer|typo)[a-z]*\b|"
-    r"^no (?!errors?|warnings?|changes?|failures?|bugs?|issues?|problems?|mention|sign|trace|luck|one|way)"
-    r"[a-z]+s? (?:in (?:the |your |my )?(?:code|commits?|commit messages|comments?|docs?|answers?|replies|responses?|output)|"
-    r"without (?:asking|my|a|an))\b|\b(?:under no circumstances|on no account)\b|"
-    r"\b(?:we|i) (?:only |always )?use [\w.+-]+(?: here| for this)?,? (?:and )?not [\w.+-]+\W*$|"
-    r"^no (?:changes|deploy\w*|push\w*|merges?|restarts?|releases?|downtime|migrations?|calls|meetings|messages|e?-?mails) "
-    r"(?:[^.]{0,40} )?(?:between|before|after|during|until|without|outside|on (?:mon|tues|wednes|thurs|fri|satur|sun)days?)\b|"
-    r"(?:^|[,;:–-] ?|\b(?:please|and|so|but) )(?:keep|bear) (?:(?:this|that|it) in mind\b|in mind that\b)|"
-    r"^(?:(?:the|my|our|one|new|first|second|third|golden|ground|house) ){0,2}(?:rule|regel|regla|règle|regola|правило)"
-    r"(?: ?(?:#|no\.? ?|nr\.? ?)?\d+)?: \w|^规则\d*[：:]|"
-    r"^(?:whenever|every time|each time) (?!(?:i|we|he|she|they|it)\b)[^,?]{3,60}, (?:please |first |always |then |never |just )*"
-    rf"(?:{'|'.join(sorted(salience.VERBS))}|ping|page|notify|tell|reply|answer|alert)\b|"
-    r"^(?:whenever|every time|each time) you (?!need|want|like|feel|are|get|can|have|see|"
-    r"know|look|find|wish|think|decide)[a-z]+\b"
-    r"(?!.*\b(?:let me know|i (?!want|need|expect|ask)))|"
-    r"从现在起|从今以后|一律|每次[^，。]{1,15}都(?:要|必须|应|得)|^(?:请)?别(?:动|用|改|删|碰|把|写|加|提交)|(?<=[^，。]{2})(?:不能有|不准|不许|严禁)",
-    re.IGNORECASE,
-)
-#: What follows a Spanish "no", and no English one: a verb that is told not to be, or words that are Spanish alone.
-_EN_ESPANOL: Final = (
-    r"(?:(?:me |lo |la |le |se )?(?:uses|utilices|hagas|toques|borres|cambies|modifiques|crees|escribas|pongas|añadas|elimines|"
-    r"instales|subas|agregues|incluyas|olvides|respondas|ejecutes|edites|copies|muevas|ignores|omitas|envíes|mandes|publiques|"
-    r"repitas|preguntes|expliques|traduzcas|menciones|supongas|asumas|inventes|resumas|digas|des|abras|cierres)\b|"
-    r"[^.]{0,60}\b(?:el|la|los|las|un|una|del?|con|por|que|al|mi|tu|su|nada|es[oae]|est[oae]|para|sin|en)\b(?! the))"
-)
-_EM_PORTUGUES: Final = (
-    r"(?:use|utilize|responda|escreva|execute|rode|teste|verifique|pergunte|faça|crie|adicione|inclua|mantenha|confirme|siga|coloque|"
-    r"fale|apague|altere|mude|delete|remova|toque|mexa|envie|publique|instale|suba|copie|mova|edite|invente|resuma|traduza|feche|"
-    r"commite|exclua|modifique|comente|mencione|peça)"
-)
-_IN_ITALIANO: Final = (
-    r"(?:usa|utilizza|controlla|verifica|testa|scrivi|rispondi|esegui|chiedi|fai|aggiungi|mantieni|includi|crea|lancia|conferma|"
-    r"metti|segui|documenta|traduci|salva)"
-)
-#: Japanese ends of an order.
-_ORDERED_JA: Final = (
-    r"(?:て(?:ください|下さい|くれ|ね|ほしい)?|で(?:ください|下さい|ね)?|こと|しろ|せよ|な|禁止|ように(?:して(?:ください)?)?|"
-    r"お願い(?:し?ます|いたします)?)[。！!]?$"
-)
-#: Rules in languages whose verbs tell an order.
-_ORDERS: Final = lazy(
-    # German
-    r"\b(?:ab (?:jetzt|sofort)|von nun an|künftig|in zukunft)\b|\bdu (?:darfst|sollst|musst)\b|"
-    r"^(?:bitte )?(?:immer|stets|niemals|nie|keine?n?) (?!wieder|noch|mal)|"
-    r"\b(?:und|bitte|dann) (?:antworte|schreibe?|verwende|be?nutze|frage?|mache?|teste|prüfe|sage?|speichere) "
-    r"(?:mir |mich |bitte )?(?:immer|stets|nie|niemals)\b|"
-    r"^(?:bitte )?(?!(?:ich|wir|es|er|sie|das|die|der|den|man|da|dann|so|aber|leider|warum|wieso|weshalb|wie|was|wer|wo|wann|"
-    r"hab\w*|ist|sind|war\w*|kann|wird|dies\w*|mein\w*|unser\w*|eine?\w?|geht|läuft|klappt|funktioniert|stürzt|kommt|gibt)\b)"
-    r"[a-zäöüß]{3,} (?:[\w./-]+ ){0,5}?(?:immer|stets|niemals|nie|nur noch|nicht mehr)\b(?! noch| wieder)|"
-    r"^(?:bitte )?(?:benutze?|verwende?|nutze?|schreibe?|mache?|setze?|füge?|erstelle?|lösche?|ändere?|lege?|committe?|pushe?) "
-    r"(?:mir |bitte )?(?:keine?[nmrs]?|nichts)\b|^(?:bitte )?frage? mich (?:vorher|erst|immer|bevor)\b|\bmich,? bevor du\b|"
-    r"\b(?:auf keinen fall|unter keinen umständen)\b|^(?:alle|jede[rs]?|sämtliche) [^.]{2,50}\b(?:müssen|muss|sollen|soll|"
-    r"dürfen|darf) |\b(?:darf|dürfen)\b [^.]{0,40}\b(?:nie|niemals|keinesfalls)\b|"
-    r"^(?:bitte )?(?:führe?|starte?|prüfe?|teste?|mache?|schreibe?) [^.]{0,30}\b(?:vor|nach|bei) jede[mr]\b|"
-    # Spanish
-    r"\b(?:a partir de ahora|de ahora en adelante)\b|"
-    rf"^(?:(?:por favor|por cierto|además),? )?(?:no(?= {_EN_ESPANOL})|nunca|jamás|siempre) (?:me |lo |la |le )?"
-    r"(?!\w+ies\b|(?:matter|longer|other|further|better|wonder|"
-    r"users?|servers?|numbers?|answers?|orders?|papers?|issues|changes|updates|files|differences|messages|responses|notes|names|"
-    r"values|tables|images|pages|sources|dates|rules|lines|examples|cases|times|surprises|promises|excuses|ideas|extras|air|"
-    r"buenas|gracias|muchas|mucha|nada más|más|además|pues)\b)[a-záéíóúñ]{2,}(?:as|es|[aei]r)\b(?! (?:the|is|are|was|were|that|"
-    r"we|i|you|in the|of|for|to|at|found|left|here)\b)|"
-    r"^(?!(?:falla|pasa|ocurre|está|casi|para|como)\b)[a-záéíóúñ]{2,}[aed] siempre\b|"
-    r"^siempre (?!falla|pasa|ocurre|es\b|está|era|hay|da\b|me\b|se\b|lo\b|la\b)[a-záéíóúñ]{3,}[ae] (?:las?|los|el|una?|en|con)\b|"
-    r"^(?:todos?|todas?|cada) [^.]{2,50}\b(?:deben?|tienen? que) |^debes (?!estar\b|ser\b)\w|"
-    # French
-    r"\b(?:désormais|dorénavant|à partir de maintenant)\b|"
-    r"^(?:s'il (?:te|vous) plaît,? )?(?:ne |n')[\w'-]+ (?:jamais|pas|plus)\b|^[a-zéèê]{3,}(?:s|ez) toujours\b|"
-    r"^(?!(?:elle|celle|même|presque|comme)\b)[a-zéèê]{3,}e toujours (?:d(?:es|u|e la) |d['’]|les? |la |l['’]|une? |en |avec |"
-    r"avant |après |à |mon |ma |mes |ton |ta |tes )|^(?:il faut|on doit|tu dois|vous devez) (?:toujours|impérativement)\b|"
-    r"^toujours [a-zéè]+(?:er|ir|re) \w|^jamais (?:de |d['’])|^surtout,? ne \w+ (?:pas|jamais)\b|"
-    # Portuguese
-    r"\b(?:a partir de agora|daqui (?:em|para a) diante|d['’]ora in (?:poi|avanti)|da (?:adesso|ora) in (?:poi|avanti))\b|"
-    rf"^(?:por favor,? )?(?:nunca|jamais|não|sempre) {_EM_PORTUGUES}\b|^{_EM_PORTUGUES} sempre\b|^(?:você )?deve sempre \w|"
-    # Italian
-    r"^(?:per favore,? )?(?:non|mai) (?!essere|avere)[a-z]+(?:are|ere|ire|arlo|arla|erlo|erla) |"
-    rf"^(?:per favore,? )?(?:sempre {_IN_ITALIANO}|{_IN_ITALIANO} (?:sempre|solo|soltanto))\b|"
-    r"^(?:non )?(?:devi|dovete) (?:sempre|mai)\b|"
-    # Russian
-    r"\b(?:отныне|впредь|с этого момента)\b|^(?:пожалуйста,? )?(?:всегда|никогда не|не|обязательно) \w+(?:й|ь|йте|ьте)\b|"
-    r"^\w+(?:й|ь|йте|ьте) (?:всегда|только)\b|\bни в коем случае не \w+(?:й|ь|йте|ьте)\b|"
-    # Chinese, Japanese, Korean
-    r"^(?:请|你)?(?:永远|绝对?|千万|任何时候都?)(?:不要|别|不能|不许|不得|不准|不可)|"
-    r"^(?:请|你)?(?:一定|每次)(?!是|会|没)[^，。]{0,8}要(?!是)|"
-    rf"(?:常に|必ず(?!しも)|絶対に?|決して|毎回|いつも|今後は?|これからは?|以後)[^。！？]{{0,60}}{_ORDERED_JA}|"
-    r"[\u3040-\u30ff\u4e00-\u9fff]ないで(?:ください|下さい|ね|くれ)?[。！!]?$|[うくすつぬむるぐぶ]こと[。！!]?$|"
-    r"(?:항상|언제나|반드시|절대로?|앞으로는?|매번|꼭)[^.!?]{1,60}"
-    r"(?:세요|십시오|(?<!지 )(?<!지)하라|해라|줘|주세요|말 것|할 것|하도록|해야 (?:해|합니다|돼))[.!]?$|"
-    r"[가-힣]지\s?(?:마(?:세요|라|십시오)?|말(?:아\s?(?:줘|주세요)|고|것)?)[.!]?$",
-    re.IGNORECASE,
-)
 #: A rule that its speaker lifts, without another in its place.
 _LIFT: Final = lazy(
     r"\b(?:forget|drop|ignore|scrap|scratch|cancel|lift|undo|disregard|discard|revoke|remove) (?:about )?"
-    r"(?:the|that|my|this|your) (?:[\w-]+ ){0,3}?(?:rule|instruction|preference|convention|wish|restriction)\b|"
+    r"(?:(?:the|that|my|this|your) (?:[\w-]+ ){0,3}?(?:rule|instruction|preference|convention|wish|restriction)\b|"
+    r"what i (?:said|told you|asked|wrote) (?:about|on|regarding)\b)|"
     r"\b(?:no longer (?:need|have)|needn['’]?t|(?:do not|don['’]?t) (?:need|have)) to\b|\bno (?:longer )?need(?:ed)? to\b|"
     r"\brule\b[^.]{0,60}\b(?:no longer|not) (?:holds?|appl(?:y|ies)|valid|in force)\b|"
     r"\b(?:vergiss|ignoriere?|streiche?|verwirf) (?:bitte )?(?:die|diese|meine|das)\b[^.]{0,60}(?:regel|anweisung|vorgabe)|"
+    r"\b(?:vergiss|ignoriere?),? was ich (?:zu|über|wegen|bezüglich) [^.,]{2,60} gesagt habe\b|"
     r"\b(?:musst|brauchst|müsst|braucht)\b[^.]{0,80}\bnicht mehr\b|\bregel\b[^.]{0,60}\bgilt nicht mehr\b|"
     r"\b(?:olvida|ignora|cancela|quita) (?:la|esa|mi) (?:regla|instrucción|preferencia)\b|"
     r"\bya no (?:hace falta|es necesario|tienes que|necesitas|hay que)\b|"
     r"\b(?:oublie|ignore|annule) (?:la|cette|ma) (?:règle|consigne)\b|\bplus besoin d|"
+    r"\b(?:dimentica|ignora|annulla) (?:la|quella|questa) regola\b|\b(?:esque[çc]e?a?|ignore|cancele) (?:a|essa|aquela) regra\b|"
+    r"\b(?:забудь|отмени|убери)(?:те)? (?:это |то )?правило\b|(?:ルール|規則|決まり)は?(?:忘れて|取り消|なしに|無しに)|"
+    r"규칙은?을? (?:잊어|취소|무시)|"
     r"(?:不用|不必|不需要|无需)再|(?:取消|忘掉|忽略|撤销)[^，。]{0,12}(?:规则|要求|规定)",
     re.IGNORECASE,
 )
 _RULE_NAMED: Final = lazy(
     r"\b(?:rule|instruction|preference|convention|wish|restriction|regel|anweisung|vorgabe|regla|instrucción|preferencia|règle|"
-    r"consigne)\b|规则|要求|规定",
+    r"consigne|regola|regra|правило|said|told|gesagt)\b|规则|要求|规定|ルール|規則|決まり|규칙",
     re.IGNORECASE,
+)
+#: What a rule that is lifted is about, where that is said: behind the word "rule", or in front of it.
+_RULE_ABOUT: Final = lazy(
+    r"(?:\b(?:rules?|instructions?|preferences?|conventions?|wish|restriction|said|told you|asked|wrote) "
+    r"(?:about|on|for|of|regarding|concerning|with|that says)|"
+    r"\b(?:regel|anweisung|vorgabe) (?:mit|zum?r?|über|für|bei|bezüglich|wegen|von)|\bwas ich (?:zum?r?|über|wegen|bezüglich)|"
+    r"\b(?:regla|instrucción|preferencia) (?:sobre|del?|para|con)|"
+    r"\b(?:règle|consigne) (?:sur|des?|du|concernant|pour|à propos de)|"
+    r"\bregola (?:su\w*|de\w*|per|di)|\bregra (?:sobre|d[eoa]s?|para)|\bправило (?:об?|про|насч[её]т))\s+"
+    r"(?P<about>[^,.;:!?–—]{2,60}?)(?=[,.;:!?–—]|$| (?:and|instead|from now|because|since|i|we|und|ab|y|et|e|и|gesagt)\b| - )|"
+    r"\b(?:the|that|my|this|your) (?P<front>(?!one\b|last\b|old\b|whole\b)(?:[\w-]+ ){1,3})"
+    r"(?:rule|instruction|preference|convention|restriction)\b|"
+    r"关于(?P<sinic>[^，。的]{2,20})的?(?:规则|要求|规定)",
+    re.IGNORECASE,
+)
+_SEVERAL: Final = lazy(
+    r"\b(?:rules|instructions|all|both|everything|any|regeln|alle|reglas|todas|règles|toutes)\b", re.IGNORECASE
 )
 _STEM: Final = 5  # letters of a word that tell it, whatever its ending
 _LIFTING: Final = frozenset(
@@ -219,7 +129,8 @@ _VERB: Final = lazy(
     r"^(?:\W*(?:from now on|going forward|in future|actually|please|always|never|ever|only|do not|don['’]?t|stop|avoid|no longer|"
     r"instead|you|must|should|not|so|ok(?:ay)?|no|and|but|also|now)\b)*\W*"
     r"(?P<verb>us(?:e|ing)|prefer|call|keep|stick|choose|put(?:ting)?|add(?:ing)?|include|set|show|"
-    rf"(?:{'|'.join(sorted(salience.VERBS))}|answer|reply|respond|indent|speak|store|cite|deploy|provide|highlight|edit)(?:ing)?)\b",
+    rf"(?:{'|'.join(sorted(salience.VERBS))}|answer|reply|respond|indent|speak|store|cite|deploy|provide|highlight|"
+    rf"edit)(?:ing)?)\b",
     re.IGNORECASE,
 )
 _USES: Final = lazy(
@@ -312,13 +223,18 @@ _NO_RULE: Final = lazy(
     r"\bshould(?:n['’]?t| not| never) have (?:\w+(?:ed|en)|done|made|gone|let|put|said|told)\b|"
     r"^(?:they|users?|people|customers?|clients?|he|she|everyone|everybody|nobody) (?:\w+ )?(?:(?:do not|don['’]?t) )?wants?\b|"
     r"\b(?:the|this|that|my|our|your|his|her|its|an?) (?:[\w'’-]+ ){1,3}(?:always|never) [a-z]{2,}[^s\W]s\b(?<!us)(?<!is)|"
+    r"^(?:all|every|each|any|no one|nobody|everyone|everybody) (?:(?:[\w-]+ ){0,2}?(?:people|persons?|passengers?|players?|"
+    r"teams?|"
+    r"students?|kids|child(?:ren)?|guests?|members?|travell?ers?|citizens?|employees|visitors?|applicants?) must|"
+    r"should have to)\b|"
     r"^instead of\b[^,.]*,? (?:we|it|they|he|she|the \w+) (?:now )?(?:have|has|is|are|was|were|got)\b|"
     r"^(?:immer|nie|niemals) (?:mehr|öfter|besser|schneller|langsamer|das (?:gleiche|selbe)|d(?:as|ie|er)selbe|"
     r"wenn (?:ich|wir|man|es|er|sie|der|die|das))\b|^keine? (?:zeit|problem|lust|angst|frage|panik|chance|idee|eile|stress|"
     r"antwort|sorgen?|ahnung|wunder)\b|^keinen? \w+ (?:gefunden|bekommen|gesehen)\b|\bdu (?:musst|sollst) (?:\w+ sein|leben)\b|"
     r"^\w+ (?:schlagen|laufen|scheitern|stürzen|hängen|gehen|funktionieren|starten|brechen|dauern|werden|sind|haben|können|"
     r"kommen|fehlen) |\bno haces falta\b|^no (?:pares|dejas) de (?:reír|llorar)\b|"
-    r"^不要(?:紧|了)|^我(?!们)[^，。]{0,3}(?:必须|总是|始终|记住)|^以后(?:再说|我(?:可能|会|想|也)|可能)|^必须(?:说|承认)|必须是在|"
+    r"^不要(?:紧|了)|^我(?!们)[^，。]{0,3}(?:必须|总是|始终|记住)|^以后(?:再说|我(?:可能|会|想|也)|可能)|^必须(?:说|承认)|"
+    r"必须是在|"
     r"始终没|总是(?:报错|失败|出错|崩溃|没|忘|超时|卡|这么)|^(?:多?谢谢|多谢|感谢)(?![^。]*(?:以后|今后|从现在起|请|不要|必须))|"
     r"^(?:服务器|程序|系统|电脑|网络|页面|网站|老板|同事|[他她它]们?|这|那)[^，。]{0,6}(?:总是|始终)|"
     r"^no (?:me |lo |la |te )?(?:entiendes|sabes|tienes|quieres|crees|creas|ves|dices|puedes|eres|estás|haces|"
@@ -330,7 +246,8 @@ _NO_RULE: Final = lazy(
 )
 #: What somebody did, had or knew, however often, in words of the past: "we never deploy on Friday" is a rule, "deployed" is none.
 _TOLD: Final = lazy(
-    r"\b(?:we|they|you|nobody|no one|everyone|everybody|people|users?|this|that|it|(?:the|our|my) [\w-]+)"
+    r"\b(?<!prefer if )(?<!prefer it if )(?<!rather )(?:we|they|you|nobody|no one|everyone|everybody|people|users?|this|that|"
+    r"it|(?:the|our|my) [\w-]+)"
     r"(?: (?:just|simply|really|also))? (?:never|always)(?: (?:really|actually|even|quite|fully|just))? "
     r"(?:(?!embed\b)[a-z]{2,}(?<!e)ed|had|got|found|saw|were|was|did|made|went|came|knew|heard|thought|said|told|took|ran|wrote|"
     r"built|spoke|met|felt|kept|left|sent|paid|lost|won|gave|became|brought|understood|know|understand|remember|seems?)\b|"
@@ -356,11 +273,13 @@ _OF_ONESELF: Final = lazy(
     r"\b(?:always|never) (?:gives|makes|lets|helps|reminds) (?:me|us)\b|"
     r"^(?:\w+,? )?(?-i:[A-Z][a-z]+) (?:wants|likes|prefers|would like)\b|"
     r"^if (?:you|we|they) (?:do not|don['’]?t)\b[^,]*, (?:i|we|it|that)\b|我(?:这种|们这些)[^，。]{0,6}(?:总是|始终)|"
+    r"\b(?:i (?:guess|suppose|assume|bet)|by now)\W*$|"
     r"^no, (?:that['’]?s|it['’]?s|but|i think|i['’]m|i am|thanks?)\b(?!.*\b(?:never|always|don['’]?t|must|only|want|prefer)\b)",
     re.IGNORECASE,
 )
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
+_HYPHENS: Final = re.compile(r"(?<=\w)-(?=[^\W\d])")
 _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _SAYS_NOTHING: Final = frozenset(
     """a always an and any anymore are be but do don don't going forward from i instead is it its longer make must my never no not
@@ -395,7 +314,7 @@ def amends(later: str, earlier: str) -> bool:
 
 def takes_back(text: str) -> bool:
     """Does a message take back the one before it?"""
-    return len(text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(text) is not None
+    return len(text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(text) is not None and not lifts(text)
 
 
 def wants_else(text: str) -> bool:
@@ -440,25 +359,32 @@ def _is_about(text: str, about: frozenset[str]) -> bool:
 
 def is_rule(sentence: str) -> bool:
     """Does a sentence hold beyond the request it stands in? Questions and other people's words rule nothing."""
-    said = QUOTED.sub(" ", sentence)
+    said = QUOTED.sub(" ", rule_forms.without_tag(sentence))
     if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
         return False
-    if not (salience.is_standing(said) or _orders(said) or _NEEDS.search(said)):  # nearly all: what follows is dear
+    orders = rule_forms.is_formed(said)
+    if not (orders or salience.is_standing(said) or _NEEDS.search(said)):  # nearly all: what follows is dear
         return False
-    if not _orders(said) and (_ENDS_TELL.search(said) or (_OF_ONE.search(said) and not _FIRM.search(said))):
+    if not orders and (_ENDS_TELL.search(said) or (_OF_ONE.search(said) and not _FIRM.search(said))):
         return False
     if for_once(said):
         return False
-    if salience.is_question(sentence) or not salience.is_prose(sentence):
+    if asks(sentence) or not salience.is_prose(sentence):
         return False
     return _I_SAY.search(said) is not None or not any(each.search(said) for each in (_NO_RULE, _TOLD, _OF_ONESELF))
+
+
+def asks(sentence: str) -> bool:
+    """Does a sentence ask something, other than consent to what it orders?"""
+    said = rule_forms.without_tag(sentence)
+    return salience.is_question(said) and not rule_forms.is_condition(rule_forms.core(said))
 
 
 def without_commands(line: str) -> str:
     """A line of a text that nobody here said, up to where it tells its reader what to do."""
     at = 0
     for part in _PARTS.split(line):
-        if _COMMAND.search(part.strip()) or _ORDERS.search(part.strip()):
+        if _COMMAND.search(part.strip()) or rule_forms.is_formed(part.strip()):
             return line[:at].rstrip()
         at += len(part)
     return line
@@ -472,11 +398,7 @@ def lifts(sentence: str) -> bool:
 
 def is_order(sentence: str) -> bool:
     """Is it a rule by its verb, or by more than one word?"""
-    return _orders(QUOTED.sub(" ", sentence)) and is_rule(sentence)
-
-
-def _orders(said: str) -> bool:
-    return (_ORDERS.search(said) or _MANNERS.search(said)) is not None
+    return rule_forms.is_formed(QUOTED.sub(" ", rule_forms.without_tag(sentence))) and is_rule(sentence)
 
 
 def replaces(later: str, earlier: str) -> bool:
@@ -494,12 +416,32 @@ def replaces(later: str, earlier: str) -> bool:
     return not forbidden[1] and len(old) <= _FEW_WORDS and _names_as_gone(later, earlier)
 
 
+def meant(later: str, replaced: Sequence[str]) -> Sequence[str]:
+    """Those that a rule means of the earlier ones that it replaces by its words, oldest first: "forget that rule" is of one."""
+    if len(replaced) < 2 or not lifts(later) or not _RULE_NAMED.search(later) or _SEVERAL.search(later):
+        return replaced
+    topic = _stems(_words(_lifted(later)), _STEM) - _LIFTING
+
+    def closeness(rule: str) -> float:
+        known = _stems(_words(rule), _STEM)
+        return len(topic & known) / max(1, len(known))
+
+    return [max(reversed(replaced), key=closeness)]
+
+
+def _lifted(lifting: str) -> str:
+    """Words of what a rule that is lifted is about; all words where nothing tells it apart."""
+    named = _RULE_ABOUT.search(lifting)
+    return next(filter(None, named.groups()), lifting) if named else lifting
+
+
 def _is_lifted(rule: str, lifting: str) -> bool:
     """Is a rule what another one lifts, for good and whole?"""
     if lifts(rule) or _ONCE.search(lifting):
         return False
-    phrases = [phrase for split in (_WHEN, _WHERE_ELSEWHERE) for phrase in split.split(lifting)[1:]]
-    topic, part = _stems(_words(lifting), _STEM) - _LIFTING, _stems(_words(" ".join(phrases)), _STEM) - _LIFTING
+    said = _lifted(lifting)
+    phrases = [phrase for split in (_WHEN, _WHERE_ELSEWHERE) for phrase in split.split(said)[1:]]
+    topic, part = _stems(_words(said), _STEM) - _LIFTING, _stems(_words(" ".join(phrases)), _STEM) - _LIFTING
     known = _stems(_words(rule), _STEM)
     if not _RULE_NAMED.search(lifting) and not _HAN.search(lifting):  # what names more is an exception
         return bool(topic) and topic <= known
@@ -548,17 +490,18 @@ def _negative(rule: str) -> bool:
 def _words(rule: str) -> frozenset[str]:
     """Subject of a rule: its words without those that only make it a rule; of Chinese and Japanese the pairs of signs."""
     found = set[str]()
-    for word in _WORD.findall(rule.casefold()):
+    for word in _WORD.findall(_HYPHENS.sub(" ", rule.casefold())):
         if _HAN.search(word):
             signs = [sign for sign in word if sign not in _SAYS_NOTHING]
-            found.update(map("".join, pairwise(signs)))
+            found.update(_plain("".join(pair)) for pair in pairwise(signs))
         elif word not in _SAYS_NOTHING:
             found.add(_plain(word))
-    return frozenset(found)
+    return frozenset(found - _SAYS_NOTHING)
 
 
 def _plain(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") else word
+    """A word as it is compared, in whatever language it was said."""
+    return subjects.same(word) or (word[:-1] if len(word) > 3 and word.endswith("s") else word)
 
 
 # -- outcomes of replies ------------------------------------------------------------------------------------
@@ -566,7 +509,8 @@ FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 READING: Final = re.compile(r"(?:^|_)(?:read|view|open|cat|search|grep|list|get|find)", re.IGNORECASE)
 _DEEDS: Final = (
     r"(?:added|changed|removed|updated|moved|ported|created|fixed|copied|deleted|restored|booked|cancell?ed|committed|simplified|"
-    r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|pushed|"
+    r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|"
+    r"pushed|"
     r"scaled|rolled back|reserved|extended|rescheduled|renewed|restarted|rebooted|ordered|refunded|enabled|disabled|reverted|"
     r"archived|set(?= to \W?\d)|uploaded|scheduled|set up)"
 )
@@ -592,7 +536,8 @@ _DONE: Final = re.compile(
     re.IGNORECASE,
 )
 _PARTICIPLES: Final = (
-    r"(?:fixed|created|pushed|merged|deleted|removed|added|updated|renamed|moved|installed|deployed|sorted|formatted|translated|sent|"
+    r"(?:fixed|created|pushed|merged|deleted|removed|added|updated|renamed|moved|installed|deployed|sorted|formatted|"
+    r"translated|sent|"
     r"committed|cleaned|refactored|migrated|upgraded|configured|generated|written|saved|published|released|closed|resolved|"
     r"implemented|converted|replaced|copied|uploaded|booked|cancell?ed|scheduled|archived|restored|reverted|reserved|renewed|"
     r"restarted|rebooted|set(?= to \W?\d)|scaled|extended|rescheduled|rolled back|ordered|refunded|registered|confirmed|"
@@ -614,13 +559,15 @@ _IS_DONE: Final = re.compile(
     r"(?:el|la|los|las|todos?|todas?) [^.!?\n]{1,60} (?:está|están|ha sido|han sido|fue|fueron|quedó|quedaron)(?: ahora| ya)* "
     r"\w+(?:ad|id)[oa]s?\b|"
     r"(?:le|la|les|tout|toutes) [^.!?\n]{1,60} (?:est|sont|a été|ont été)(?: maintenant)? \w+(?:é|i|u)e?s?\b|"
-    r"[^，。！？\n]{0,20}(?:已经|已|都)(?:被)?(?:更新|删除|修复|添加|创建|完成|修改|移动|部署|提交|合并|安装|升级|重命名|发送|替换|生成|保存|翻译|清理|推送|"
+    r"[^，。！？\n]{0,20}(?:已经|已|都)(?:被)?(?:更新|删除|修复|添加|创建|完成|修改|移动|部署|提交|合并|安装|升级|重命名|发送|"
+    r"替换|生成|保存|翻译|清理|推送|"
     r"改为|改成|设为|设置|恢复|写好|改好|处理))",
     re.IGNORECASE,
 )
 _UNDONE: Final = re.compile(
     r"\b(?:not|no|none|never|nothing|nobody|will|to|should|could|can|must|would|may|might|if|when|once|until|being|almost|partly|"
-    r"partially|half|only|some|nicht|noch|kein\w*|fast|nur|teilweise|werden|wird|aún|todavía|casi|sólo|solo|pas|presque|encore)\b|"
+    r"partially|half|only|some|nicht|noch|kein\w*|fast|nur|teilweise|werden|wird|aún|todavía|casi|sólo|solo|pas|presque|"
+    r"encore)\b|"
     r"n['’]t\b|[没不未还只]",
     re.IGNORECASE,
 )
@@ -644,8 +591,10 @@ _OPEN: Final = re.compile(
 #: Words that tell of a change.
 DID: Final = re.compile(rf"\b(?:{_DEEDS}|uses?|used|now|set)\b|已|改|新增|删除", re.IGNORECASE)
 _DOING: Final = re.compile(
-    r"(?:^|[_.-])(?:book|cancel|update|create|send|delete|remove|transfer|schedule|reschedule|post|publish|submit|order|pay|reserve|"
-    r"add|set|assign|close|reopen|merge|approve|reject|invite|reply|deploy|release|upload|rename|move|archive|subscribe|charge|refund|"
+    r"(?:^|[_.-])(?:book|cancel|update|create|send|delete|remove|transfer|schedule|reschedule|post|publish|submit|order|pay|"
+    r"reserve|"
+    r"add|set|assign|close|reopen|merge|approve|reject|invite|reply|deploy|release|upload|rename|move|archive|subscribe|"
+    r"charge|refund|"
     r"enable|disable|start|stop|restart|modify|exchange|return)(?=[_.-]|$)",
     re.IGNORECASE,
 )

@@ -312,6 +312,67 @@ def test_another_value_of_the_same_thing_replaces_the_earlier_rule(earlier: str,
 
 
 @pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        (
+            "Und Commit-Messages ab jetzt immer auf Englisch.",
+            "Actually, scratch the rule about commit messages: write them in German.",
+        ),
+        ("Commit-Nachrichten immer auf Englisch.", "Forget the rule about commit messages."),
+        ("Never deploy on Fridays.", "Vergiss die Regel mit den Deploys."),
+        ("Nie freitags deployen.", "Drop the deploy rule, please."),
+        ("Vor jedem Commit die Tests laufen lassen.", "Forget the rule about running the tests."),
+        ("Toujours lancer les tests avant de commiter.", "Scratch the rule about the tests."),
+        ("Alle Kommentare müssen auf Englisch sein.", "Olvida la regla sobre los comentarios."),
+        ("注释一律用英文。", "Forget the rule about comments."),
+        ("Comments must be in English.", "取消关于注释的规则。"),
+        ("コミットメッセージは必ず英語で書いてください。", "Scratch the rule about commit messages."),
+        ("Keine Emojis in den Antworten.", "Forget what I said about emojis."),
+        ("I hate coriander, never put it on the menu.", "forget the coriander rule"),
+        ("Always answer in German.", "Ab jetzt antworte immer auf Englisch."),
+        ("Responde siempre en español.", "From now on always answer in English."),
+    ],
+)
+def test_a_rule_is_taken_back_and_replaced_in_another_language(earlier: str, later: str) -> None:
+    """The words for its subject are the same, near, or known to be of the same thing."""
+    assert replaces(later, earlier)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("Commit-Messages immer auf Englisch.", "Scratch the rule about comments."),
+        ("Kommentare immer auf Englisch.", "Scratch the rule about commit messages: write them in German from now on."),
+        ("Vor jedem Commit die Tests laufen lassen.", "Scratch the rule about commit messages."),
+        ("Sign all commits.", "Scratch the rule about commit messages: write them in German from now on."),
+        ("Always answer in German.", "Ab jetzt schreibe Kommentare auf Englisch."),
+        ("Responde siempre en español.", "From now on write comments in English."),
+        ("Never deploy on Fridays.", "Vergiss die Regel mit den Tests."),
+        ("Never push to main.", "Forget the rule about the develop branch."),
+        ("Never delete files.", "Olvida la regla sobre los comentarios."),
+        ("Antworte immer auf Deutsch.", "From now on write the docs in English."),
+    ],
+)
+def test_a_rule_of_another_subject_holds_on_in_any_language(earlier: str, later: str) -> None:
+    """One word in common is not enough where two tell what is taken back."""
+    assert not replaces(later, earlier)
+
+
+def test_what_takes_back_one_rule_means_the_closest() -> None:
+    """Of two of the same subject; where several are taken back, all."""
+    rules = ["Before every commit, run the linter and the tests.", "Sign commits.", "Never squash those long commits."]
+
+    assert list(statements.meant("Forget the rule about commits.", rules)) == ["Sign commits."]
+    assert list(statements.meant("Forget the rules about commits.", rules)) == rules
+
+
+def test_what_takes_back_an_earlier_rule_takes_back_no_message() -> None:
+    """ "What I said about" a thing is not what was said last."""
+    assert not statements.takes_back("Forget what I said about emojis.")
+    assert statements.takes_back("Forget what I said.")
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "I decided to use it so we decided to use it " * 20, "and we use A for the " * 45,
