@@ -85,6 +85,12 @@ _IS: Final = (
     "(?:is|are|will be|must be|should be|=|costs?)(?: now| currently)?"
     "(?: set to| exactly| at| about| around| roughly| approximately)?"
 )
+_ROLE: Final = (
+    "(?:(?:wedding|event|tax|personal|travel|estate|real estate|product|project|tech|team|driving|piano|maths?|football) )?"
+    "(?:photographer|planner|organi[sz]er|caterer|florist|lawyer|attorney|accountant|dentist|therapist|vet|landlord|landlady|"
+    "plumber|electrician|contractor|architect|designer|developer|editor|agent|broker|supervisor|advisor|tutor|coach|trainer|"
+    "babysitter|nanny|hairdresser|recruiter|contact(?: person)?|product owner|lead|cto|ceo|boss|manager|driver|guide|host)"
+)
 _NAMES: Final = (
     lazy(rf"\b(?P<subject>my (?:full |first |last )?name)(?: is|['’]s)[: ]+{_PROPER}", re.IGNORECASE),
     lazy(
@@ -92,11 +98,23 @@ _NAMES: Final = (
         rf"(?: is (?:named|called)|['’]s name is| named| called|,)? {_PROPER}",
         re.IGNORECASE,
     ),
+    lazy(
+        rf"\b(?P<subject>(?:my|our|the) {_ROLE}) (?:is (?:called |named )?|['’]s name is ){_PROPER}"
+        r"(?=[,.;!]|$| from\b| and (?:s?he|his|her)\b)",
+        re.IGNORECASE,
+    ),
 )
+#: Kinds of things of which somebody uses one, by name.
+_USED: Final = (
+    "(?:(?:main|primary|production|staging|test|current) )?(?:database|db|framework|orm|cloud provider|hosting(?: provider)?|"
+    "package manager|build tool|test runner|ci(?: system)?|message (?:queue|broker)|cache|programming language|operating system|"
+    "web server|editor|ide|issue tracker|bank|insurer|airline|mail provider|registrar)"
+)
+_PHONE: Final = r"(?P<value>\+?\d(?:[ ()/-]{0,2}\d){6,14})(?![\w-])"
 _DATES: Final = (
     lazy(
         rf"{_SUBJECT} (?:is|are|was|were|being|will be|has been|got|starts?|ends?|begins?|moved|slipped) (?:now )?"
-        rf"(?:due|scheduled|set|moved|planned|booked|rescheduled|postponed)? ?(?:on|for|by|to|until)? ?{_DAY}",
+        rf"(?:due|scheduled|set|moved|planned|booked|rescheduled|postponed)? ?(?:on|for|by|to|until)? ?(?:the )?{_DAY}",
         re.IGNORECASE,
     ),
     lazy(rf"{_NO_SUBJECT}{_SUBJECT} (?:scheduled|due|planned|booked|set) (?:on|for|by) {_DAY}", re.IGNORECASE),
@@ -105,9 +123,31 @@ _DATES: Final = (
         rf"(?: with (?:(?-i:[A-Z])\w+|him|her|them))?) (?:on|for|of) {_DAY}",
         re.IGNORECASE,
     ),
+    lazy(
+        r"(?:\b(?:i|we)(?:['’]ve| have)? (?:just |now |finally |also )?|^(?:(?:ok(?:ay)?|please|then|so),? )*(?:let['’]?s )?)"
+        r"(?:moved?|reschedul(?:e|ed)|postponed?|push(?:ed)?(?: back)?|shift(?:ed)?|delay(?:ed)?|set|schedul(?:e|ed)|booked|"
+        r"planned) "
+        rf"(?P<subject>(?:my|our|the) (?:{_WORD} ){{0,3}}?(?:{_EVENT}))(?: back| forward)? (?:from [^,.;]{{3,30}} )?"
+        rf"(?:to|for|on|until) (?:the )?{_DAY}",
+        re.IGNORECASE,
+    ),
     lazy(rf"\b(?P<subject>(?:my|our|the) {_DAY} (?:{_WORD} ){{0,2}}(?:{_EVENT}))\b", re.IGNORECASE),
 )
 _VALUES: Final = (
+    lazy(
+        rf"\b(?P<subject>(?:my|our|the) {_USED}) is (?:now |still |currently )?(?P<value>(?-i:(?!(?:OK|Down|Up|Fine|Ready|"
+        rf"Broken|The|A|In|On|"
+        r"Not|Too|So)\b)[A-Z])[\w+#-]*(?:\.\w+)*(?: (?-i:[A-Z\d])[\w.+#-]*\w){0,2})(?=[,;!]|\.(?!\w)|$| (?:and|now|not|but|on|"
+        r"in|with|for)\b)",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"\b(?P<subject>(?:(?:my|our|the) (?:{_WORD} ){{0,2}}|(?-i:[A-Z])[\w-]+['’]s )(?:phone|mobile|cell|telephone|fax|"
+        rf"contact)"
+        rf"(?: phone)?(?: number)?)(?: is|:) {_PHONE}",
+        re.IGNORECASE,
+    ),
+    lazy(rf"\b(?P<subject>{_NO_NAME}[A-ZÀ-Ý][a-zà-ÿ-]+(?: [A-ZÀ-Ý][a-zà-ÿ-]+)?)(?:,| \(|:) ?(?=\+){_PHONE}"),
     lazy(rf"{_NO_SUBJECT}{_SUBJECT} {_IS} {_MEASURE}", re.IGNORECASE),
     lazy(rf"{_NO_SUBJECT}{_SETTING} {_IS} {_NUMBER}", re.IGNORECASE),
     lazy(
@@ -178,7 +218,8 @@ _FOR: Final = (
 _FOR_WORK: Final = (
     r"(?:for|as) (?:(?:the|our|my|all|every|its|an?) )?(?:[\w/+-]+ )?(?:databases?|db|cache|caching|queues?|front-?end|back-?end|"
     r"(?:unit |e2e )?tests?|testing|formatt(?:ing|er)|indentation|lint(?:ing|er)|packages?|package manager|dependenc(?:y|ies)|"
-    r"deploy\w*|ci|logging|logs|auth\w*|styling|docs|documentation|migrations?|builds?|hosting|storage|search|monitoring|payments?|"
+    r"deploy\w*|ci|logging|logs|auth\w*|styling|docs|documentation|migrations?|builds?|hosting|storage|search|monitoring|"
+    r"payments?|"
     r"version control|state management|type checking|commits?|commit messages|comments|api|orm|ui|infrastructure|secrets|queries)"
 )
 _AND_MORE: Final = r"(?=[.;!]|$|,| (?:and|but|so|because|which|with|here)\b| ?->)"
@@ -262,8 +303,9 @@ _REPORTED: Final = lazy(
 )
 _CHANGED: Final = lazy(
     r"\b(?:now(?! that)|instead|changed?|moved|rescheduled|postponed|extended|raised|increased|lowered|reduced|actually|updated|"
-    r"no longer|correction|switched|upgrad(?:ed|ing)|downgraded|bumped|migrated|"
-    r"jetzt|nun|stattdessen|geändert|verschoben|erhöht|gesenkt|nicht mehr|ahora|cambiad\w+|cambió|aplazad\w+|ya no)\b|"
+    r"no longer|correction|switched|(?:move|reschedule|postpone|push|shift) (?:the|my|our)|upgrad(?:ed|ing)|downgraded|bumped|"
+    r"migrated|"
+    r"jetzt|nun|stattdessen|geändert|verschoben|erhöht|gesenkt|nicht mehr|ahora|cambiad\w+|movid[oa]|cambió|aplazad\w+|ya no)\b|"
     r"现在|改为|改成|改到|推迟|不再",
     re.IGNORECASE,
 )
@@ -272,7 +314,8 @@ _BESIDE: Final = 60, 25  # signs in front of a value and behind it in which a ch
 _NEW: Final = lazy(r"^((?:my|our|the) )new (?=(?:(?:phone|email|user|due) )?[\w-]+$)", re.IGNORECASE)
 #: Of whom one has one; somebody may have several friends.
 _ONLY_ONE: Final = lazy(
-    r"(?:name|wife|husband|partner|mother|father|mom|mum|dad|boss|manager|heiße|frau|mann|mutter|vater|llamo|nombre|esposa|marido|"
+    r"(?:name|wife|husband|partner|mother|father|mom|mum|dad|boss|manager|heiße|frau|mann|mutter|vater|llamo|nombre|esposa|"
+    r"marido|"
     r"madre|padre|叫|名字)$",
     re.IGNORECASE,
 )

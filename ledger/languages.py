@@ -17,7 +17,8 @@ _MES: Final = "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|o
 _TAG: Final = rf"(?P<value>\d{{1,2}}\. ?(?:{_MONAT}(?: \d{{4}})?|\d{{1,2}}\.(?:\d{{4}}|\d\d)?)|\d{{4}}-\d\d-\d\d)"
 _DIA: Final = rf"(?P<value>\d{{1,2}} de {_MES}(?: del? \d{{4}})?|\d{{1,2}}/\d{{1,2}}/\d{{4}}|\d{{4}}-\d\d-\d\d)"
 _UNITS: Final = (
-    r"€|%|(?:Euro|EUR|Dollar|Sekunden?|Minuten?|Stunden?|Tage?n?|Wochen?|Monate?n?|Jahre?n?|Seiten|Wörter|euros?|dólares|segundos?|"
+    r"€|%|(?:Euro|EUR|Dollar|Sekunden?|Minuten?|Stunden?|Tage?n?|Wochen?|Monate?n?|Jahre?n?|Seiten|Wörter|euros?|dólares|"
+    r"segundos?|"
     r"minutos?|horas?|días?|semanas?|meses|años?|páginas|ms|km|kg|[KMG]B)\b"
 )
 _AMOUNT: Final = rf"(?P<value>[$€£]\d(?:[\d.,]*\d)?|#[0-9a-fA-F]{{6}}\b|\d(?:[\d.,]*\d)? ?(?:{_UNITS}))"
@@ -29,9 +30,14 @@ _ES: Final = "(?:ahora )?(?:es|son|será|cuesta|está en)(?: ahora| de| exactame
 #: Whose something is: 我们的, 我叔叔的, 王磊是我的上司，其.
 _WESSEN: Final = (
     r"(?:[\u4e00-\u9fff]{2,4}是我们?的[\u4e00-\u9fff]{1,6}，)?其|[他她它]们?的?|"
-    r"我们?的?(?:(?!生日|婚礼|过)[\u4e00-\u9fff]){0,8}?的?"
+    r"我们?的?(?:(?!生日|婚礼|过|把|将)[\u4e00-\u9fff]){0,8}?的?"
 )
 
+_EREIGNIS: Final = (
+    r"(?:[\w-]*termin|deadline|abgabe|frist|besprechung|meeting|release|prüfung|hochzeit|trauung|geburtstag|umzug|demo|"
+    r"feier)"
+)
+_EVENTO: Final = "(?:fecha (?:límite|de entrega)|reunión|cita|entrega|lanzamiento|examen|boda|cumpleaños|plazo|demo)"
 #: Up to five words that name what somebody uses.
 NAMED: Final = r"[\w.+#/-]+(?: [\w.+#/-]+){0,3}?"
 _USED: Final = rf"(?-i:[A-Z]){NAMED}"
@@ -52,18 +58,34 @@ NAMES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        r"^(?:你好[,，]?|大家好[,，]?)?(?P<subject>我叫|我的名字)(?:是|叫)?(?P<value>(?![你他她它您了])[\u4e00-\u9fff·]{2,4})(?=[，。,.!！]|$)"
+        r"^(?:你好[,，]?|大家好[,，]?)?(?P<subject>我叫|我的名字)(?:是|"
+        r"叫)?(?P<value>(?![你他她它您了])[\u4e00-\u9fff·]{2,4})(?=[，。,.!！]|$)"
     ),
 )
 DATES: Final = (
     lazy(
-        rf"\b(?P<subject>{_EIGEN}(?:[\w-]*termin|deadline|abgabe|frist|besprechung|meeting|release|prüfung|hochzeit|geburtstag|"
-        rf"umzug|demo)) (?:ist|war|wird|endet|beginnt|wurde)(?: jetzt| nun)?(?: am| auf den| bis zum)? {_TAG}",
+        rf"\b(?:ich habe|wir haben) (?P<subject>{_EIGEN}{_EREIGNIS}) (?:vom [^,;!?]{{3,30}} )?(?:auf|für) (?:den )?{_TAG} "
+        r"(?:verschoben|verlegt|gelegt|angesetzt)",
         re.IGNORECASE,
     ),
     lazy(
-        rf"\b(?P<subject>{_PROPIO}(?:fecha (?:límite|de entrega)|reunión|cita|entrega|lanzamiento|examen|boda|cumpleaños|plazo|"
-        rf"demo)) (?:ahora )?(?:es|será|fue|está|termina|empieza|vence)(?: ahora)?(?: para)?(?: el)? {_DIA}",
+        rf"\b(?:he|hemos) (?:movido|cambiado|aplazado|pasado|"
+        rf"adelantado) (?P<subject>{_PROPIO}{_EVENTO}) (?:del [^,;!?]{{3,30}} )?"
+        rf"(?:al|para el) {_DIA}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"(?P<subject>(?:結婚式|締め?切り?|会議|誕生日|納期|リリース|試験|面接|発表会?))は"
+        r"(?P<value>(?:\d{4}年)?\d{1,2}月\d{1,2}日)(?=です|だ|に|。|$)"
+    ),
+    lazy(
+        rf"\b(?P<subject>{_EIGEN}{_EREIGNIS}(?: (?:mein|unser)e?[rs] [\w-]+)?) (?:ist|war|wird|endet|beginnt|wurde)(?: jetzt|"
+        rf" nun)?(?: am| auf den| bis zum)? {_TAG}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"\b(?P<subject>{_PROPIO}{_EVENTO}) (?:ahora )?(?:es|será|fue|está|termina|empieza|"
+        rf"vence)(?: ahora)?(?: para)?(?: el)? {_DIA}",
         re.IGNORECASE,
     ),
     lazy(
@@ -73,6 +95,20 @@ DATES: Final = (
     ),
 )
 VALUES: Final = (
+    lazy(
+        r"\b(?P<subject>(?:die|unsere|meine) (?:datenbank|programmiersprache|entwicklungsumgebung)) ist (?:jetzt |nun )?"
+        r"(?P<value>(?-i:[A-Z])\w*(?-i:[A-Z\d])[\w.+#-]*\w(?: \d+)?)(?=[,.;!]|$)",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"\b(?P<subject>(?:la|nuestra|mi) base de datos) (?:ahora )?es (?:ahora )?"
+        r"(?P<value>(?-i:[A-Z])[\w+#-]*\w(?: \d+)?)(?=[,.;!]|$)",
+        re.IGNORECASE,
+    ),
+    lazy(
+        r"(?P<subject>(?:我们的?|我的?)?(?:数据库|编程语言|框架|包管理器))(?:现在)?(?:是|换成了?|改成了?|改为) ?"
+        r"(?P<value>[A-Za-z][\w.+#-]{1,30}(?: \d+)?)(?=[，。,.；;！!]|$)"
+    ),
     lazy(rf"\b(?P<subject>{_EIGEN}[\w-]+) {_IST} {_AMOUNT}", re.IGNORECASE),
     lazy(
         rf"\b(?P<subject>{_EIGEN}[\w-]*(?:port|limit|timeout|budget|schwelle|anzahl|größe)) {_IST} {_NUMBER}",
@@ -95,7 +131,8 @@ DECISIONS: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        r"^(?:(?:ok|gut|also),? )?wir (?P<subject>nehmen|verwenden|benutzen)(?: jetzt| nun)? (?P<value>[^.;!?]{2,80})(?=[.;!]|$)",
+        r"^(?:(?:ok|gut|also),? )?wir (?P<subject>nehmen|verwenden|benutzen)(?: jetzt| nun| doch|"
+        r" lieber)* (?P<value>[^.;!?]{2,80})(?=[.;!]|$)",
         re.IGNORECASE,
     ),
     lazy(

@@ -77,6 +77,25 @@ def test_a_value_whose_words_speak_of_a_change_replaces_the_earlier_one(tmp_path
     assert not old.contradicts
 
 
+def test_a_date_that_was_moved_replaces_the_earlier_one(tmp_path: Path) -> None:
+    """In the form that says who moved it, too."""
+    old, new = told(World(tmp_path), "Our wedding is on 14 June 2027.", "We moved the wedding to 21 June 2027.")
+
+    assert (old.replaced_by, new.replaces) == (new.name, old.name)
+
+
+def test_what_takes_back_one_rule_replaces_the_closest(tmp_path: Path) -> None:
+    """The other rules of the same subject stand."""
+    said = (
+        "Before every commit, run the linter and the tests.",
+        "Never squash commits.",
+        "Forget the rule about commits.",
+    )
+    first, old, new = told(World(tmp_path), *said)
+
+    assert (old.replaced_by, new.replaces, first.replaced_by) == (new.name, old.name, "")
+
+
 def test_a_version_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) -> None:
     """2.3 and 2.3.1 may both be said of one thing."""
     found = told(World(tmp_path), "I'm using Flask 2.3 for it.", "I'm using Flask 2.3.1 for it.")
