@@ -199,7 +199,8 @@ _ENGLISH: Final = (
     lazy(
         rf"(?:before|after|prior to|upon|on|at the (?:start|beginning|end) of) (?:every|each|any)(?: single|"
         rf" new)? (?:[\w-]+ ){{0,2}}?"
-        rf"{_EVENT}{_NEXT}{_VERB}|"
+        rf"{_EVENT}{_NEXT}(?:{_VERB}|(?<=, )(?!(?:all|half|both|most|some|only|even|then|what|with|in|on|at|for|of|by|from|as)\b)"
+        r"[a-z]+(?<!ed)(?<!s) (?:the|all|an?|your|my|our|any|every)\b)|"
         r"(?:for|with|in) (?:every|each|any)(?: single| new)? (?:[\w-]+ )?(?:commit|push|merge|release|deploy\w*|"
         r"code change|change|task|"
         r"answer|reply|response|session|pr|pull request|feature|(?:bug ?)?fix|commit message)\b(?! (?:in|from|"
@@ -225,7 +226,10 @@ _ENGLISH: Final = (
         r"notifying) (?:me|us)\b|me (?:knowing|approving|agreeing)\b|(?:a |an |code |peer |prior )*(?:review|approval|"
         r"sign-?off)\b|"
         r"(?:passing |green |new )?tests\b)|\b(?:unless|until|before) i(?:['’]ve| have)? (?:say so|explicitly|approved?|"
-        r"agreed?|reviewed?|signed?|sign off|confirm(?:ed)?|seen|allow|ok|tell you))|"
+        r"agreed?|reviewed?|signed?|sign off|confirm(?:ed)?|seen|tested|allow|ok|tell you))|"
+        r"(?:write|format) (?:all|every|each) (?:of )?(?:the |your |my |our )?(?:new )?(?:commit messages?|commits?|comments?|"
+        r"docs|docstrings?|"
+        r"answers?|repl(?:y|ies)|responses?|messages?|code) (?:in|as|with|without)\b|"
         r"(?:nobody|no[- ]?one)(?: else)? (?:except|but|besides|other than) me (?:may |can |is allowed to )?"
         r"(?:merge|deploy|push|release|publishe?|delete|approve|touche?|edit|change)s?\b|"
         r"(?:until|unless|before) i (?:approve|agree|ok|okay|say so|confirm|sign off|tell you)\b[^,?]{0,40}, "
@@ -327,7 +331,7 @@ _GERMAN: Final = (
         r"bitte |sofort |immer |"
         r"erst )*(?:stopp?e?\b|halte? (?:an|inne)\b|höre? auf\b|brich ab\b|frage? (?:mich|nach|bitte|erst|lieber|vorher)\b|"
         r"melde dich\b|warte\b|rate nicht\b)|"
-        rf"{_NOBODY_DE}nichts [^.?!,]{{2,60}}{_INF_DE}|"
+        rf"{_NOBODY_DE}nichts (?!zu\b)[^.?!,]{{2,60}}{_INF_DE}|"
         rf"{_NOBODY_DE}nichts [^.?!,–—]{{2,60}}(?-i: [a-zäöüß]+(?:ieren|öschen|ern|eln)) [–—-] |"
         rf"{_NOBODY_DE}nicht (?=(?:auf|in|an|ohne|direkt|einfach|mehr|eigenmächtig|selbst|global)\b)[^.?!,]{{2,60}}{_INF_DE}|"
         r"nenne? mich (?:bitte |nur |einfach )*(?-i:[A-ZÄÖÜ])[\w-]+|"
@@ -373,7 +377,8 @@ _SPANISH: Final = (
     ),
 )
 _IMP_FR: Final = (
-    r"(?:(?:re)?lance[rz]?|exécute[rz]?|vérifie[rz]?|demande[rz]?|fai(?:s|tes|re)|mets|mettez|mettre|écri(?:s|vez|re)|"
+    r"(?:(?:re)?lance[rz]?|pousse[rz]?|fusionne[rz]?|exécute[rz]?|vérifie[rz]?|demande[rz]?|fai(?:s|tes|re)|mets|mettez|"
+    r"mettre|écri(?:s|vez|re)|"
     r"utilise[rz]?|"
     r"teste[rz]?|"
     r"relis(?:ez)?|sauvegarde[rz]?|préviens|prévenez|formate[rz]?|ajoute[rz]?|crée[rz]?|passe[rz]?|montre[rz]?|envoie|"
@@ -547,7 +552,7 @@ _EASTERN: Final = lazy(
     r"什么都不|谁都不|一律)|"
     r"(?:如果|要是|若|一旦|遇到)[^。？]{0,20}(?:不确定|不清楚|有疑问|拿不准|不明白|两次|连续)[^。？]{0,15}[，,](?:请|就|先|"
     r"立即|马上|要|必须)*"
-    r"(?:停|问我|通知我|告诉我|向我确认|不要猜|别猜)|"
+    r"(?:停|问我|通知我|告诉我|向我确认|不要猜|别猜)|(?:不确定|不清楚|拿不准|有疑问)(?:的时候|时)[，,]?(?:请|就|先)*问我|"
     r"^(?:所有|每个|任何|全部)的?[^，。？]{0,6}(?:函数|提交|文件|接口|代码|注释|日期|时间戳?|金额|测试|变量|方法|日志|消息|"
     r"分支|价格|字段|组件|密钥)都?"
     r"(?:必须|一定要|要|得|不得|不许|禁止)|"
@@ -583,19 +588,24 @@ def without_tag(sentence: str) -> str:
     return _TAG.sub("", sentence) if sentence[-1:] in "?？" else sentence
 
 
-def is_formed(said: str) -> bool:
-    """Has what was said the form of a rule?"""
+def orders(said: str) -> bool:
+    """Does a sentence order something by its verb, beside English, or by words that say so wherever they stand?"""
     if not said.isascii() and _EASTERN_SIGNS.search(said) and _EASTERN.search(said):
         return True
-    if _ANYWHERE.search(said) or _begins(said) or ("me " in said and _CALLED.search(said)):
+    return (_ANYWHERE.search(said) or _ORDERS.match(said)) is not None
+
+
+def is_formed(said: str) -> bool:
+    """Has what was said the form of a rule?"""
+    if orders(said) or _begins(said) or ("me " in said and _CALLED.search(said)):
         return True
     bare = core(said)
-    return bare != said and _begins(bare)
+    return bare != said and (_ORDERS.match(bare) is not None or _begins(bare))
 
 
 def _begins(said: str) -> bool:
     """Does a sentence begin with the form of a rule?"""
-    if _ORDERS.match(said) or _MANNERS.match(said):
+    if _MANNERS.match(said):
         return True
     first = said.split(maxsplit=1)[0].rstrip(",:").lower() if said.strip() else ""
     if any(forms.match(said) for forms in _BY_FIRST.get(first, ())):

@@ -42,12 +42,10 @@ _INSTEAD_OF: Final = lazy(
 #: A rule that its speaker lifts, without another in its place.
 _LIFT: Final = lazy(
     r"\b(?:forget|drop|ignore|scrap|scratch|cancel|lift|undo|disregard|discard|revoke|remove) (?:about )?"
-    r"(?:(?:the|that|my|this|your) (?:[\w-]+ ){0,3}?(?:rule|instruction|preference|convention|wish|restriction)\b|"
-    r"what i (?:said|told you|asked|wrote) (?:about|on|regarding)\b)|"
+    r"(?:the|that|my|this|your) (?:[\w-]+ ){0,3}?(?:rule|instruction|preference|convention|wish|restriction)\b|"
     r"\b(?:no longer (?:need|have)|needn['’]?t|(?:do not|don['’]?t) (?:need|have)) to\b|\bno (?:longer )?need(?:ed)? to\b|"
     r"\brule\b[^.]{0,60}\b(?:no longer|not) (?:holds?|appl(?:y|ies)|valid|in force)\b|"
     r"\b(?:vergiss|ignoriere?|streiche?|verwirf) (?:bitte )?(?:die|diese|meine|das)\b[^.]{0,60}(?:regel|anweisung|vorgabe)|"
-    r"\b(?:vergiss|ignoriere?),? was ich (?:zu|über|wegen|bezüglich) [^.,]{2,60} gesagt habe\b|"
     r"\b(?:musst|brauchst|müsst|braucht)\b[^.]{0,80}\bnicht mehr\b|\bregel\b[^.]{0,60}\bgilt nicht mehr\b|"
     r"\b(?:olvida|ignora|cancela|quita) (?:la|esa|mi) (?:regla|instrucción|preferencia)\b|"
     r"\bya no (?:hace falta|es necesario|tienes que|necesitas|hay que)\b|"
@@ -60,18 +58,18 @@ _LIFT: Final = lazy(
 )
 _RULE_NAMED: Final = lazy(
     r"\b(?:rule|instruction|preference|convention|wish|restriction|regel|anweisung|vorgabe|regla|instrucción|preferencia|règle|"
-    r"consigne|regola|regra|правило|said|told|gesagt)\b|规则|要求|规定|ルール|規則|決まり|규칙",
+    r"consigne|regola|regra|правило)\b|规则|要求|规定|ルール|規則|決まり|규칙",
     re.IGNORECASE,
 )
 #: What a rule that is lifted is about, where that is said: behind the word "rule", or in front of it.
 _RULE_ABOUT: Final = lazy(
-    r"(?:\b(?:rules?|instructions?|preferences?|conventions?|wish|restriction|said|told you|asked|wrote) "
+    r"(?:\b(?:rules?|instructions?|preferences?|conventions?|wish|restriction) "
     r"(?:about|on|for|of|regarding|concerning|with|that says)|"
-    r"\b(?:regel|anweisung|vorgabe) (?:mit|zum?r?|über|für|bei|bezüglich|wegen|von)|\bwas ich (?:zum?r?|über|wegen|bezüglich)|"
+    r"\b(?:regel|anweisung|vorgabe) (?:mit|zum?r?|über|für|bei|bezüglich|wegen|von)|"
     r"\b(?:regla|instrucción|preferencia) (?:sobre|del?|para|con)|"
     r"\b(?:règle|consigne) (?:sur|des?|du|concernant|pour|à propos de)|"
     r"\bregola (?:su\w*|de\w*|per|di)|\bregra (?:sobre|d[eoa]s?|para)|\bправило (?:об?|про|насч[её]т))\s+"
-    r"(?P<about>[^,.;:!?–—]{2,60}?)(?=[,.;:!?–—]|$| (?:and|instead|from now|because|since|i|we|und|ab|y|et|e|и|gesagt)\b| - )|"
+    r"(?P<about>[^,.;:!?–—]{2,60}?)(?=[,.;:!?–—]|$| (?:and|instead|from now|because|since|i|we|und|ab|y|et|e|и)\b| - )|"
     r"\b(?:the|that|my|this|your) (?P<front>(?!one\b|last\b|old\b|whole\b)(?:[\w-]+ ){1,3})"
     r"(?:rule|instruction|preference|convention|restriction)\b|"
     r"关于(?P<sinic>[^，。的]{2,20})的?(?:规则|要求|规定)",
@@ -213,7 +211,10 @@ _NO_RULE: Final = lazy(
     r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
     r"\b(?:docs|people|some|others|experts) say\b|, (?:says|said|sagt|dice|dit) \w|"
-    r"^(?:never|always) (?:seen|had|been|heard|nice)\b|^(?:thanks|thank you|thx)\b[^.]*\b(?:you|it|that) (?:always|never)\b|"
+    r"^(?:never|always) (?:seen|saw|say never|had|been|heard|nice|an? (?:great |real )?(?:pleasure|joy|treat|delight)|here|"
+    r"happy|glad|"
+    r"(?:good|great) to|up for)\b|"
+    r"^(?:thanks|thank you|thx)\b[^.]*\b(?:you|it|that) (?:always|never)\b|"
     r"^(?:please )?(?:translate|übersetze|traduce|traduis(?:ez)?)\b|^请?翻译|"
     r"^(?:(?:no|stop|wait|please|hey)\W+)*(?:do not|don['’]?t) (?:do|touch|change|delete|run) (?:that|this|it)"
     r"(?: (?:yet|now|please))?\W*$|"
@@ -263,7 +264,14 @@ _TOLD: Final = lazy(
 )
 #: What a speaker is, does, has or supposes himself, in words that in an order would be a rule.
 _OF_ONESELF: Final = lazy(
-    r"\bi(?:['’](?:m|ve|d)| am| have| had| was) (?:\w+ )?(?:always|never)\b|"
+    r"\bi(?:['’](?:m|ve|d|ll)| am| have| had| was| will) (?:\w+ )?(?:always|never)\b|\bthanks for always\b|"
+    r"(?:\b(?:is|are|was|were)|['’](?:s|re)) always (?:so|an?|special|great|fun|awesome|cool|amazing|nice|good|there|here|with|"
+    r"my|happy|calm|\w+ing)\b|"
+    r"\bmust(?:['’]ve| feel| be (?:such|quite an?|incredible|amazing|awesome|so \w+(?:ing|ful|ial|cool)|so cool|"
+    r"really \w+ing))\b|"
+    r"^must (?:have \w+(?:ed|en)\b|feel\b|be (?:so|really|awesome)\b)|\ba must\b(?! for (?:me|us)\b)|\bmust-\w|\bnever-\w|"
+    r"\b(?:do not|don['’]?t|never|not) (?:ever )?(?:give up\b|quit(?=\W*$|,| on\b| -)|be (?:scared|afraid)\b)|"
+    r"\bremind(?:s|ed|ing) (?:me|us)\b|\bremind (?:me|us) of\b|\bmade (?:me|us) remember\b|"
     r"\bi(?:['’]ll| can| will| could| also)?\b[^.]{0,80}(?<!want you )(?<!need you )"
     r"\b(?:to|and|also) make sure (?:everything|it|that|the)\b|"
     r"\b(?:i|you|he|she|it|they|we|there) must have\b|\b(?:do|does|did) not always\b|\b(?:i|we) should be\b|"
@@ -314,7 +322,7 @@ def amends(later: str, earlier: str) -> bool:
 
 def takes_back(text: str) -> bool:
     """Does a message take back the one before it?"""
-    return len(text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(text) is not None and not lifts(text)
+    return len(text) <= _TAKING_BACK_CHARS and _TAKEN_BACK.search(text) is not None
 
 
 def wants_else(text: str) -> bool:
@@ -384,7 +392,7 @@ def without_commands(line: str) -> str:
     """A line of a text that nobody here said, up to where it tells its reader what to do."""
     at = 0
     for part in _PARTS.split(line):
-        if _COMMAND.search(part.strip()) or rule_forms.is_formed(part.strip()):
+        if _COMMAND.search(part.strip()) or rule_forms.orders(part.strip()):
             return line[:at].rstrip()
         at += len(part)
     return line

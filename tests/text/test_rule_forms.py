@@ -7,7 +7,7 @@ from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ledger.facts import stated
 from hermes_lcm.text import rule_forms
-from hermes_lcm.text.statements import is_rule
+from hermes_lcm.text.statements import is_rule, without_commands
 
 AGAIN = [
     "Before every commit, run the linter.", "Run the formatter before every push.",
@@ -120,6 +120,37 @@ def test_what_has_nearly_the_form_is_no_rule(fact: str) -> None:
     """Told, asked, said by others, courtesy, or an order for the task at hand."""
     assert not is_rule(fact)
     assert [each for each in stated(fact) if each.kind == "rule"] == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "They are always there for us.", "It must've been great.", "I'll always remember that day.", "Must be awesome to see it.",
+        "Always happy to help.", "Never saw this coming.", "Keep going and don't quit!", "That sign reminds me to never give up.",
+    ],
+)  # fmt: skip
+def test_praise_and_encouragement_rule_nothing(said: str) -> None:
+    """Though they say always, never and must."""
+    assert not is_rule(said)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Always remind me to stretch.", "Never quit the session without saving.", "Answers must be very short.", "Must be under 100 words.",
+        "The default branch is always main.", "Dairy-free is a must for me.",
+    ],
+)  # fmt: skip
+def test_rules_in_the_words_of_praise_are_rules(rule: str) -> None:
+    """They tell of nobody's feelings."""
+    assert is_rule(rule)
+
+
+def test_an_error_that_says_what_is_not_allowed_is_kept() -> None:
+    """It tells its reader why something failed, and nothing to do."""
+    line = "remote: error: You are not allowed to push code to protected branches on this project."
+
+    assert without_commands(line) == line
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,7 @@ def test_another_value_of_the_same_thing_replaces_the_earlier_rule(earlier: str,
         ("注释一律用英文。", "Forget the rule about comments."),
         ("Comments must be in English.", "取消关于注释的规则。"),
         ("コミットメッセージは必ず英語で書いてください。", "Scratch the rule about commit messages."),
-        ("Keine Emojis in den Antworten.", "Forget what I said about emojis."),
+        ("Keine Emojis in den Antworten.", "Forget the rule about emojis."),
         ("I hate coriander, never put it on the menu.", "forget the coriander rule"),
         ("Always answer in German.", "Ab jetzt antworte immer auf Englisch."),
         ("Responde siempre en español.", "From now on always answer in English."),
@@ -364,12 +364,6 @@ def test_what_takes_back_one_rule_means_the_closest() -> None:
 
     assert list(statements.meant("Forget the rule about commits.", rules)) == ["Sign commits."]
     assert list(statements.meant("Forget the rules about commits.", rules)) == rules
-
-
-def test_what_takes_back_an_earlier_rule_takes_back_no_message() -> None:
-    """ "What I said about" a thing is not what was said last."""
-    assert not statements.takes_back("Forget what I said about emojis.")
-    assert statements.takes_back("Forget what I said.")
 
 
 @pytest.mark.parametrize(
