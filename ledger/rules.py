@@ -27,7 +27,8 @@ _WORK: Final = "|".join(sorted(salience.VERBS - {"get", "go", "look", "name", "p
 #: What an agent may be forbidden; of people one asks other things too.
 _FORBIDDEN: Final = (
     rf"(?!(?:tell|give|take|find|ask|put too)\b(?! me (?:for|to|about)\b))(?:{_WORK}|{_MORE_VERBS}|start(?= (?:the|a|any|new) )|"
-    "touch|mock|hard-?code|guess|invent|overwrite|execute|force|truncate|abbreviate|shorten|omit|introduce|duplicate|suggest|output|return|reply|apologi[sz]e|"
+    "touch|mock|hard-?code|guess|invent|overwrite|execute|force|truncate|abbreviate|shorten|omit|introduce|duplicate|suggest|"
+    "output|return|reply|apologi[sz]e|"
     "summari[sz]e|charge|contact|e-?mail|invite|sign|share|expose|store|downgrade|squash|amend|bump|wrap|nest|rely|depend|"
     "offer|transfer|repeat|proceed|compile|stage|format|rely|paste|edit|alter|reuse|re-?order|delegate|spawn|fetch|interrupt|"
     r"modify|exceed|reveal|swallow|suppress|comment|combine|mix|purge|erase|terminate|"
@@ -141,7 +142,8 @@ _RULES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        r"^(?:请|你|记住[,，]?)?(?:不要(?!紧|了)|别再|必须(?!说|承认|是)|务必|始终(?!没)|总是(?=用|使用|先|在|要|按|保持|写|把)|禁止|以后都|今后都)|"
+        r"^(?:请|你|记住[,，]?)?(?:不要(?!紧|了)|别再|必须(?!说|承认|是)|务必|始终(?!没)|总是(?=用|使用|先|在|要|按|保持|写|"
+        r"把)|禁止|以后都|今后都)|"
         r"^(?:从现在起|从今以后|今后|以后)(?:都|请|要|用|一律|不要|必须|只|(?:回答|回复|交流|注释|提交)[^，。我]{0,4}(?:都|请))|"
         r"^[^，。我你他她]{0,6}(?:提交|部署|重启|修改|更改|删除|发布|推送|合并|运行|编写|测试|回答|回复|上线|发送|迁移|升级)"
         r"[^，。]{0,8}[前后时](?:请|都|先)?(?:务必|不要|禁止|必须)"
@@ -150,7 +152,8 @@ _RULES: Final = (
 
 #: Told of one moment only, or as somebody else's words.
 _NO_RULE: Final = lazy(
-    r"\byet(?=\W*$|[,;])|\b(?:i (?:guess|suppose|assume|bet)|by now)\W*$|"
+    r"^(?:error|warning|fatal|remote)\b ?:|(?<!i )\b(?:says?|said):|\byet(?=\W*$|[,;])|\b(?:i (?:guess|suppose|assume|bet)|"
+    r"by now)\W*$|"
     r", (?:(?:so )?(?:says?|said) |(?:[\w'’]+ ){1,3}(?:says?|said|told|tells|wrote|writes|recommends?)\b"
     r"(?<!i said)(?<!i say)(?<!i told))",
     re.IGNORECASE,

@@ -21,8 +21,7 @@ _LEAD: Final = lazy(
     r"again|actually|ah|great|thanks|thank you|perfect|(?:(?:one|just one) (?:more |last |other )?thing(?=[:,.]| [–—-]))|"
     r"another thing|"
     r"(?:just )?to be (?:very )?clear|for the record|quick (?:note|reminder)|(?:just )?(?:a )?(?:friendly )?reminder|"
-    r"heads[- ]up|"
-    r"in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team|company)|"
+    r"heads[- ]up|in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team|company)|"
     r"ja|nein|und|aber|bitte|ach|noch (?:was|etwas|eins)|übrigens|außerdem|gut|danke|wichtig|hinweis|nur zur klarheit|"
     r"y|pero|sí|vale|por favor|además|por cierto|una cosa más|otra cosa|gracias|"
     r"et|mais|oui|s['’]il (?:te|vous) plaît|au fait|encore une chose|merci|"
@@ -47,8 +46,7 @@ _MANNERS: Final = lazy(
     r"(?:confirm(?: with me)?|(?:get|wait for) my (?:ok(?:ay)?|approval|confirmation|permission|consent|go-ahead)|"
     r"(?:ping|notify|alert|inform) me) (?:first )?before (?!(?:i|we)\b|(?:you )?\w+ (?:it|this|that)\b))|"
     r"write (?:all |your )?(?:commit messages?|comments|docstrings|code|docs|documentation|replies|answers|messages) "
-    r"in (?!the|a|one)[a-z]+\b|"
-    r"(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
+    r"in (?!the|a|one)[a-z]+\b|(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
     r"only (?:touch|change|edit|modify|commit|push)\b|(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
     r"^(?:please )?(?:answer|reply|respond|write|speak|talk)(?: to me| me)? (?:only )?in (?:english|german|french|spanish|"
     r"italian|portuguese|dutch|polish|russian|turkish|arabic|hindi|chinese|japanese|korean)\b|"
@@ -64,11 +62,9 @@ _MANNERS: Final = lazy(
     r"^(?:(?:the|my|our|one|new|first|second|third|golden|ground|house) ){0,2}(?:rule|regel|regla|règle|regola|правило)"
     r"(?: ?(?:#|no\.? ?|nr\.? ?)?\d+)?: \w|^规则\d*[：:]|"
     r"^(?:whenever|every time|each time) (?!(?:i|we|he|she|they|it)\b)[^,?]{3,60}, (?:please |first |always |then |never |"
-    r"just )*"
-    rf"(?:{'|'.join(sorted(salience.VERBS))}|ping|page|notify|tell|reply|answer|alert)\b|"
+    rf"just )*(?:{'|'.join(sorted(salience.VERBS))}|ping|page|notify|tell|reply|answer|alert)\b|"
     r"^(?:whenever|every time|each time) you (?!need|want|like|feel|are|get|can|have|see|"
-    r"know|look|find|wish|think|decide)[a-z]+\b"
-    r"(?!.*\b(?:let me know|i (?!want|need|expect|ask)))|"
+    r"know|look|find|wish|think|decide)[a-z]+\b(?!.*\b(?:let me know|i (?!want|need|expect|ask)))|"
     r"(?:请)?别(?:动|用|改|删|碰|把|写|加|提交)",
     re.IGNORECASE,
 )
@@ -83,13 +79,11 @@ _EM_PORTUGUES: Final = (
     r"(?:use|utilize|responda|escreva|execute|rode|teste|verifique|pergunte|faça|crie|adicione|inclua|mantenha|confirme|"
     r"siga|coloque|"
     r"fale|apague|altere|mude|delete|remova|toque|mexa|envie|publique|instale|suba|copie|mova|edite|invente|resuma|traduza|"
-    r"feche|"
-    r"commite|exclua|modifique|comente|mencione|peça)"
+    r"feche|commite|exclua|modifique|comente|mencione|peça)"
 )
 _IN_ITALIANO: Final = (
     r"(?:usa|utilizza|controlla|verifica|testa|scrivi|rispondi|esegui|chiedi|fai|aggiungi|mantieni|includi|crea|lancia|"
-    r"conferma|"
-    r"metti|segui|documenta|traduci|salva)"
+    r"conferma|metti|segui|documenta|traduci|salva)"
 )
 #: Beginnings of rules in languages whose verbs tell an order.
 _ORDERS: Final = lazy(
@@ -100,8 +94,7 @@ _ORDERS: Final = lazy(
     r"[a-zäöüß]{3,} (?:[\w./-]+ ){0,5}?(?:immer|stets|niemals|nie|nur noch|nicht mehr)\b(?! noch| wieder)|"
     r"^(?:bitte )?(?:benutze?|verwende?|nutze?|schreibe?|mache?|setze?|füge?|erstelle?|lösche?|ändere?|lege?|committe?|pushe?) "
     r"(?:mir |bitte )?(?:keine?[nmrs]?|nichts)\b|^(?:bitte )?frage? mich (?:vorher|erst|immer|bevor)\b|"
-    r"^(?:alle|jede[rs]?|sämtliche) [^.]{2,50}\b(?:müssen|muss|sollen|soll|"
-    r"dürfen|darf) |"
+    r"^(?:alle|jede[rs]?|sämtliche) [^.]{2,50}\b(?:müssen|muss|sollen|soll|dürfen|darf) |"
     r"^(?:bitte )?(?:führe?|starte?|prüfe?|teste?|mache?|schreibe?) [^.]{0,30}\b(?:vor|nach|bei) jede[mr]\b|"
     # Spanish
     rf"^(?:(?:por favor|por cierto|además),? )?(?:no(?= {_EN_ESPANOL})|nunca|jamás|siempre) (?:me |lo |la |le )?"
@@ -113,8 +106,7 @@ _ORDERS: Final = lazy(
     r"we|i|you|in the|of|for|to|at|found|left|here)\b)|"
     r"^(?!(?:falla|pasa|ocurre|está|casi|para|como)\b)[a-záéíóúñ]{2,}[aed] siempre\b|"
     r"^siempre (?!falla|pasa|ocurre|es\b|está|era|hay|da\b|me\b|se\b|lo\b|la\b)[a-záéíóúñ]{3,}[ae] (?:las?|los|el|una?|en|"
-    r"con)\b|"
-    r"^(?:todos?|todas?|cada) [^.]{2,50}\b(?:deben?|tienen? que) |^debes (?!estar\b|ser\b)\w|"
+    r"con)\b|^(?:todos?|todas?|cada) [^.]{2,50}\b(?:deben?|tienen? que) |^debes (?!estar\b|ser\b)\w|"
     # French
     r"^(?:s'il (?:te|vous) plaît,? )?(?:ne |n')[\w'-]+ (?:jamais|pas|plus)\b|^[a-zéèê]{3,}(?:s|ez) toujours\b|"
     r"^(?!(?:elle|celle|même|presque|comme)\b)[a-zéèê]{3,}e toujours (?:d(?:es|u|e la) |d['’]|les? |la |l['’]|une? |en |avec |"
@@ -127,8 +119,7 @@ _ORDERS: Final = lazy(
     rf"^(?:per favore,? )?(?:sempre {_IN_ITALIANO}|{_IN_ITALIANO} (?:sempre|solo|soltanto))\b|"
     r"^(?:non )?(?:devi|dovete) (?:sempre|mai)\b|"
     # Russian
-    r"^(?:пожалуйста,? )?(?:всегда|никогда не|не|обязательно) \w+(?:й|ь|йте|ьте)\b|"
-    r"^\w+(?:й|ь|йте|ьте) (?:всегда|только)\b|"
+    r"^(?:пожалуйста,? )?(?:всегда|никогда не|не|обязательно) \w+(?:й|ь|йте|ьте)\b|^\w+(?:й|ь|йте|ьте) (?:всегда|только)\b|"
     # Chinese, Japanese, Korean
     r"^(?:请|你)?(?:永远|绝对?|千万|任何时候都?)(?:不要|别|不能|不许|不得|不准|不可)|"
     r"^(?:请|你)?(?:一定|每次)(?!是|会|没)[^，。]{0,8}要(?!是)",
@@ -160,8 +151,7 @@ _EVENT: Final = (
     r"(?:commit|push|merge|release|deploy\w*|rollout|change|edit|step|task|answer|reply|response|session|pr|pull request|"
     r"review|"
     r"migration|restart|build|refactor\w*|iteration|feature|phase|sprint|ticket|upgrade|rebase|(?:bug ?)?fix|rename|prompt|"
-    r"turn|"
-    r"tool call|delet(?:e|ion)|installation|run)s?\b"
+    r"turn|tool call|delet(?:e|ion)|installation|run)s?\b"
 )
 _NEXT: Final = (
     r"(?: (?!(?:i|we|he|she|it|they)\b)[^,.?!]{1,40},|,)? (?:please |also |always |first |then |you (?:must|should) |"
@@ -187,14 +177,13 @@ _PRESENT: Final = r"(?!.*\b(?:was|were|had|did|been|told|said)\b)"
 #: In front of a condition: not of this one thing, and no courtesy.
 _DOUBT: Final = (
     r"(?:you(?:['’]re| are) (?:ever )?(?:not (?:entirely |quite |completely )?(?:sure|certain)|unsure|uncertain|in doubt|"
-    r"stuck|blocked)|"
-    r"(?:something|anything) (?:is|seems|looks) (?:unclear|ambiguous|odd|wrong|off)|in doubt|"
+    r"stuck|blocked)|(?:something|anything) (?:is|seems|looks) (?:unclear|ambiguous|odd|wrong|off)|in doubt|"
     r"you (?:do not|don['’]?t) (?:know|understand)\b[^,?]{0,40}|(?:ever )?unsure)"
 )
 _ENGLISH: Final = (
     """prior until unless before use write after upon on at for with in every run check update ask test lint format verify
     review rebase squash pull fetch commit push backup back tell warn notify confirm wait summarize summarise document
-    bump tag nothing nobody no- one no only if when whenever as once all each any the our this you you're you’re by i'd
+    bump tag nothing nobody no-one no only if when whenever as once all each any the our this you you're you’re by i'd
     i’d i stick""",
     lazy(
         rf"(?:before|after|prior to|upon|on|at the (?:start|beginning|end) of) (?:every|each|any)(?: single|"
@@ -228,8 +217,7 @@ _ENGLISH: Final = (
         r"(?:passing |green |new )?tests\b)|\b(?:unless|until|before) i(?:['’]ve| have)? (?:say so|explicitly|approved?|"
         r"agreed?|reviewed?|signed?|sign off|confirm(?:ed)?|seen|tested|allow|ok|tell you))|"
         r"(?:write|format) (?:all|every|each) (?:of )?(?:the |your |my |our )?(?:new )?(?:commit messages?|commits?|comments?|"
-        r"docs|docstrings?|"
-        r"answers?|repl(?:y|ies)|responses?|messages?|code) (?:in|as|with|without)\b|"
+        r"docs|docstrings?|answers?|repl(?:y|ies)|responses?|messages?|code) (?:in|as|with|without)\b|"
         r"(?:nobody|no[- ]?one)(?: else)? (?:except|but|besides|other than) me (?:may |can |is allowed to )?"
         r"(?:merge|deploy|push|release|publishe?|delete|approve|touche?|edit|change)s?\b|"
         r"(?:until|unless|before) i (?:approve|agree|ok|okay|say so|confirm|sign off|tell you)\b[^,?]{0,40}, "
@@ -237,8 +225,7 @@ _ENGLISH: Final = (
         rf"(?:use|write) (?!the |this |that |it |these |those )[^.,?!]{{2,60}} in (?:all|every|each) (?:of )?(?:the |your |"
         rf"my |our )?"
         r"(?:\w+ )?(?:answers?|repl(?:y|ies)|documents?|messages?|commits?|comments?|code|docs|e-?mails?|reports?|summar(?:y|"
-        r"ies))\b|"
-        r"only i (?:may |can |am allowed to )?(?:merge|deploy|push|release|publish|delete|approve)\b|"
+        r"ies))\b|only i (?:may |can |am allowed to )?(?:merge|deploy|push|release|publish|delete|approve)\b|"
         rf"(?:if|when(?:ever)?) {_DOUBT}[^,?]{{0,60}},? (?:please |always |first |then |just |immediately )*(?:stop|pause|"
         rf"ask|tell me|warn me|"
         r"ping me|check with me|do(?: not|n['’]?t) (?:guess|assume|invent|proceed|continue)|never guess|look it up)\b|"
@@ -249,8 +236,7 @@ _ENGLISH: Final = (
         r"tell me "
         r"(?:before|first)\b|check with me\b|wait for me\b|do(?: not|n['’]?t) (?:guess|retry|proceed|continue|invent)\b)|"
         rf"(?:all|every|each|any)(?: of)?(?: the| your| my| our)?(?: new)? (?:[\w-]+ ){{0,3}}?{_THING} (?:(?:must|"
-        rf"shall)(?! have (?:\w+ed|"
-        r"been)\b)|needs? to|ha(?:s|ve) to|(?:needs?|requires?) my) |"
+        rf"shall)(?! have (?:\w+ed|been)\b)|needs? to|ha(?:s|ve) to|(?:needs?|requires?) my) |"
         r"(?:all|every|each|any)(?: new)? (?:[\w-]+ ){0,2}?(?:functions?|methods?|class(?:es)?|modules?|files?|tests?|"
         r"commits?|prs?|"
         r"pull requests?|endpoints?|components?|changes?|scripts?|migrations?|bug ?fix(?:es)?|features?) (?:needs?|"
@@ -258,8 +244,7 @@ _ENGLISH: Final = (
         r"(?:the|our|this) (?:public )?(?:\w+ )?(?:api|interface|schema|format|build|code|tests?|ui|config(?:uration)?|"
         r"branch|database) (?:must|has to|have to|needs? to) (?:stay|remain|never|always|keep)\b|"
         r"you(?:['’]re| are)? (?:may (?:not|never|only)|(?:not|only) allowed to|aren['’]?t allowed to|must(?:n['’]?t| not|"
-        r" never| only)|"
-        rf"shall (?:not|never)) (?!(?:get|go|find|look|name|turn) ){_VERB}(?! (?:it|this|that)\b)|"
+        rf" never| only)|shall (?:not|never)) (?!(?:get|go|find|look|name|turn) ){_VERB}(?! (?:it|this|that)\b)|"
         r"(?:as a (?:general |basic )?(?:rule|matter of principle)|by (?:default|convention)|in principle)[, :–-]+(?:please )?"
         r"(?:always |never |only |do not |don['’]?t )?(?:use|prefer|assume|answer|reply|respond|write|commit|run|ask|format|"
         r"log|avoid|keep|prefix|suffix|sort|test|document|wrap|name|store)\b|"
@@ -271,8 +256,7 @@ _ENGLISH: Final = (
         r"(?:in (?:the |your |my |our |any )?(?:\w+ )?(?:code|commits?|commit messages|comments?|docs|answers|replies|"
         r"responses)\b|"
         r"without (?:asking|my (?:explicit )?(?:ok|approval|permission|consent)|(?:telling|checking with) me|a review|"
-        r"tests)\b)|"
-        r"stick (?:to|with) (?:the |our |my )?(?:[\w-]+ ){0,4}?(?:style|guide|guidelines?|conventions?|rules?|naming|"
+        r"tests)\b)|stick (?:to|with) (?:the |our |my )?(?:[\w-]+ ){0,4}?(?:style|guide|guidelines?|conventions?|rules?|naming|"
         r"template|standards?)\b",
         re.IGNORECASE,
     ),
@@ -281,8 +265,7 @@ _IMP_DE: Final = (
     r"(?:benutze?|verwende?|nutze?|schreibe?|mache?|führe?|starte?|prüfe?|teste?|frage?|sage?|lösche?|committe?|pushe?|"
     r"merge|erstelle?|"
     r"aktualisiere?|formatiere?|sichere?|warte|informiere?|gib|lasse?|zeige?|halte?|lege?|speichere?|räume?|antworte|melde|"
-    r"überprüfe?|"
-    r"kontrolliere?|ergänze?|dokumentiere?|bestätige?|fasse?|erkläre?)\b(?! (?:ich|wir)\b)"
+    r"überprüfe?|kontrolliere?|ergänze?|dokumentiere?|bestätige?|fasse?|erkläre?)\b(?! (?:ich|wir)\b)"
 )
 #: Behind an infinitive that is an order; what somebody does has a pronoun or another verb.
 _INF_DE: Final = (
@@ -290,8 +273,7 @@ _INF_DE: Final = (
     r"[a-zäöüß]+(?:en|ern|eln))\W*$"
 )
 _NOBODY_DE: Final = (
-    r"(?!.*\b(?:ich(?! es| das| dem| zu| frei| \w+e\W*$)|wir|man|wurden?|hat|haben|"
-    r"hatten?|waren?|sind|ging|lief|ist)\b)"
+    r"(?!.*\b(?:ich(?! es| das| dem| zu| frei| \w+e\W*$)|wir|man|wurden?|hat|haben|hatten?|waren?|sind|ist)\b)"
 )
 _LEAVE_DE: Final = (
     r"ohne (?:(?:vorherige |ausdrückliche |explizite )*(?:rückfrage|rücksprache|absprache|nachfrage|review|freigabe)\b|"
@@ -319,8 +301,7 @@ _GERMAN: Final = (
         r"jede[rs]? (?:[\w-]+ )?(?:funktion|klasse|methode|datei|test|commit|endpunkt|modul|komponente|änderung|skript|pr) "
         r"(?:braucht|bekommt) |"
         r"(?:kommentare|commits?|commit-[\w-]+|tests|variablen|doku\w*|fehlermeldungen|docstrings) (?:schreiben|formatieren|"
-        r"benennen) "
-        r"wir (?:immer |nur |nie )?(?:auf|in|mit|ohne|als)\b|"
+        r"benennen) wir (?:immer |nur |nie )?(?:auf|in|mit|ohne|als)\b|"
         r"schreibe? (?:bitte |alle |die |deine )*(?:commit[\w-]*|kommentare|nachrichten|doku\w*|antworten|texte|tests|docstrings|"
         r"fehlermeldungen|mails)\b[^.?!]{0,20} auf (?-i:[A-Z])\w+isch\b|"
         r"sage? (?:bitte )?(?:du|sie) zu mir\b|(?:duze?|sieze?) mich\b|"
@@ -330,8 +311,7 @@ _GERMAN: Final = (
         r"nicht weiter|mehr als)\b)(?![^,]*(?:brauch|willst|möchtest|fertig|fragen hast|etwas ist\b))[^,?]{3,80}, (?:dann |"
         r"bitte |sofort |immer |"
         r"erst )*(?:stopp?e?\b|halte? (?:an|inne)\b|höre? auf\b|brich ab\b|frage? (?:mich|nach|bitte|erst|lieber|vorher)\b|"
-        r"melde dich\b|warte\b|rate nicht\b)|"
-        rf"{_NOBODY_DE}nichts (?!zu\b)[^.?!,]{{2,60}}{_INF_DE}|"
+        rf"melde dich\b|warte\b|rate nicht\b)|{_NOBODY_DE}nichts (?!zu\b)[^.?!,]{{2,60}}{_INF_DE}|"
         rf"{_NOBODY_DE}nichts [^.?!,–—]{{2,60}}(?-i: [a-zäöüß]+(?:ieren|öschen|ern|eln)) [–—-] |"
         rf"{_NOBODY_DE}nicht (?=(?:auf|in|an|ohne|direkt|einfach|mehr|eigenmächtig|selbst|global)\b)[^.?!,]{{2,60}}{_INF_DE}|"
         r"nenne? mich (?:bitte |nur |einfach )*(?-i:[A-ZÄÖÜ])[\w-]+|"
@@ -346,8 +326,7 @@ _IMP_ES: Final = (
 )
 _LEAVE_ES: Final = (
     r"sin (?:(?:mi|nuestr[oa]) (?:\w+ )?(?:aprobación|permiso|visto bueno|consentimiento|confirmación|ok|autorización|"
-    r"acuerdo|revisión|"
-    r"conocimiento)\b|(?:preguntar|consultar|avisar)(?:me)?\b|que yo )"
+    r"acuerdo|revisión|conocimiento)\b|(?:preguntar|consultar|avisar)(?:me)?\b|que yo )"
 )
 _SPANISH: Final = (
     """no escribe antes después al nada nadie ningún ninguna ningun sin ante en si todo todos toda todas cada llámame
@@ -358,37 +337,29 @@ _SPANISH: Final = (
         r"[a-z]{3,}(?:ar|er|ir) (?:el|la|los|las|un|una|todo\w*)\b)|"
         rf"(?!.*\b(?:fue|fueron|ha|han|había|hizo|dijo)\b)(?:nada|nadie|ning[uú]n\w*(?: \w+)?)\b[^.?!]{{2,60}}\b{_LEAVE_ES}|"
         rf"(?!.*\b(?:fue|ha|han|había|dijo)\b){_LEAVE_ES},? (?:no|nada|nadie|nunca)\b|"
-        rf"no se \w+ (?:nada|ning[uú]n\w*)[^.?!]{{0,50}}\b{_LEAVE_ES}|"
-        r"nadie (?:excepto|salvo|más que) yo \w|"
+        rf"no se \w+ (?:nada|ning[uú]n\w*)[^.?!]{{0,50}}\b{_LEAVE_ES}|nadie (?:excepto|salvo|más que) yo \w|"
         r"escribe (?:siempre )?(?:todos )?(?:los|las) (?:commits|mensajes|comentarios|documentos|pruebas|tests|respuestas|"
-        r"correos)\b"
-        r"[^.?!]{0,20} en (?:inglés|español|alemán|francés|portugués|italiano)\b|"
+        r"correos)\b[^.?!]{0,20} en (?:inglés|español|alemán|francés|portugués|italiano)\b|"
         r"(?:ante la duda|en caso de duda|si dudas),? (?:siempre |mejor )*(?:preg[uú]nta|cons[uú]lta|para\b)|"
         r"si (?:no est[áa]s? segur[oa]|algo|alg[uú]n\w*|un|una|cualquier|te atascas)\b(?! de (?:esto|"
         r"eso))[^,?]{0,80}, (?:por favor,? |entonces "
         r"|siempre )*(?:p[aá]ra(?:te)?\b|detente\b|preg[uú]nta(?:me)?\b|consúltame\b|no (?:adivines|supongas|inventes|sigas|"
-        r"continúes)\b)|"
-        r"(?:todos?|todas?|cada) [^.?!]{2,50}\b(?:deben?|tienen? que) (?:ir|estar|ser|llevar|tener|usar)\b|"
+        r"continúes)\b)|(?:todos?|todas?|cada) [^.?!]{2,50}\b(?:deben?|tienen? que) (?:ir|estar|ser|llevar|tener|usar)\b|"
         r"ll[aá]mame (?-i:[A-ZÁÉÍÓÚÑ])[\w-]+|"
         rf"(?:por (?:defecto|norma|regla)(?: general)?|como norma),? (?:{_IMP_ES}|no (?:uses|hagas|pongas|añadas)\b|nunca|"
-        r"siempre)|"
-        r"(?:queda |está )?(?:terminantemente )?prohibido \w+(?:ar|er|ir)\b",
+        r"siempre)|(?:queda |está )?(?:terminantemente )?prohibido \w+(?:ar|er|ir)\b",
         re.IGNORECASE,
     ),
 )
 _IMP_FR: Final = (
     r"(?:(?:re)?lance[rz]?|pousse[rz]?|fusionne[rz]?|exécute[rz]?|vérifie[rz]?|demande[rz]?|fai(?:s|tes|re)|mets|mettez|"
-    r"mettre|écri(?:s|vez|re)|"
-    r"utilise[rz]?|"
-    r"teste[rz]?|"
+    r"mettre|écri(?:s|vez|re)|utilise[rz]?|teste[rz]?|"
     r"relis(?:ez)?|sauvegarde[rz]?|préviens|prévenez|formate[rz]?|ajoute[rz]?|crée[rz]?|passe[rz]?|montre[rz]?|envoie|"
-    r"envoyer|réponds|"
-    r"répondez|attends|confirme[rz]?|résume[rz]?|documente[rz]?|évite[rz]?)\b"
+    r"envoyer|réponds|répondez|attends|confirme[rz]?|résume[rz]?|documente[rz]?|évite[rz]?)\b"
 )
 _LEAVE_FR: Final = (
     r"sans (?:(?:mon|ma|notre) (?:\w+ )?(?:accord|feu vert|approbation|autorisation|aval|ok|permission|validation|"
-    r"consentement|relecture)\b|"
-    r"(?:me |m['’])(?:demander|prévenir|consulter|avertir)|que je )"
+    r"consentement|relecture)\b|(?:me |m['’])(?:demander|prévenir|consulter|avertir)|que je )"
 )
 _FRENCH: Final = (
     """écris écrivez avant après à pour lors au rien personne aucun aucune sans en dans si tous toutes chaque appelle-moi
@@ -397,18 +368,14 @@ _FRENCH: Final = (
         rf"(?:avant|après|à|pour|lors de|au début de|à la fin de) chaque [\w'’ -]{{2,40}}?,? (?:toujours |d['’]abord |"
         rf"il faut |pense à )*{_IMP_FR}|"
         rf"(?!.*\b(?:a été|ont|était|étaient|a dit)\b)(?:rien|personne|aucun\w*(?: \w+)?)\b[^.?!]{{2,60}}\b{_LEAVE_FR}|"
-        rf"{_LEAVE_FR},? (?:rien|personne|on ne|ne |aucun)|"
-        r"personne (?:sauf|d['’]autre que) moi ne \w|"
+        rf"{_LEAVE_FR},? (?:rien|personne|on ne|ne |aucun)|personne (?:sauf|d['’]autre que) moi ne \w|"
         r"écri(?:s|vez) (?:toujours )?(?:tous )?(?:les|tes|vos) (?:commits|messages|commentaires|docs|tests|"
-        r"réponses)\b[^.?!]{0,20} "
-        r"en (?:anglais|français|allemand|espagnol|italien)\b|"
+        r"réponses)\b[^.?!]{0,20} en (?:anglais|français|allemand|espagnol|italien)\b|"
         r"(?:en cas de doute|dans le doute),? (?:toujours )?(?:demande|arrête|préviens|pose|stoppe)|"
         r"si (?:tu n['’](?:es|as) pas|tu (?:hésites|doutes|as un doute|bloques)|une?\b|"
-        r"quelque chose)[^,?]{0,80}, (?:arrête(?:-toi)?|stoppe|"
-        r"demande(?:-moi)?|ne (?:devine|suppose|continue) pas|pose-moi)\b|"
+        r"quelque chose)[^,?]{0,80}, (?:arrête(?:-toi)?|stoppe|demande(?:-moi)?|ne (?:devine|suppose|continue) pas|pose-moi)\b|"
         r"(?:tous|toutes|chaque) [^.?!]{2,60}\b(?:doit|doivent|devra|devront) (?:être|avoir|rester|contenir|utiliser|suivre|"
-        r"passer|commencer|porter)\b|"
-        r"appelle-moi (?-i:[A-ZÀ-Ü])[\w-]+|"
+        r"passer|commencer|porter)\b|appelle-moi (?-i:[A-ZÀ-Ü])[\w-]+|"
         r"(?:merci de )?ne (?:jamais|pas|plus) (?:\w+ )?\w+(?:er|ir|re)\b(?! (?:que|à temps)\b)|"
         r"(?:il est )?(?:formellement )?interdit (?:de |d['’])\w",
         re.IGNORECASE,
@@ -416,13 +383,11 @@ _FRENCH: Final = (
 )
 _LEAVE_PT: Final = (
     r"sem (?:(?:[ao] )?(?:minha|meu|nossa) (?:\w+ )?(?:aprovação|permissão|autorização|ok|aval|consentimento|confirmação|"
-    r"revisão)\b|"
-    r"(?:me )?(?:perguntar|avisar|consultar)\b)"
+    r"revisão)\b|(?:me )?(?:perguntar|avisar|consultar)\b)"
 )
 _IMP_PT: Final = (
     r"(?:use|utilize|responda|escreva|execute|rode|teste|verifique|pergunte|faça|crie|adicione|mantenha|confirme|siga|fale|"
-    r"salve|atualize|"
-    r"formate|revise|avise|documente|evite|espere)\b"
+    r"salve|atualize|formate|revise|avise|documente|evite|espere)\b"
 )
 _PORTUGUESE: Final = (
     "escreva antes depois ao nada ninguém nenhum nenhuma sem na em se todo todos toda todas cada me",
@@ -430,48 +395,40 @@ _PORTUGUESE: Final = (
         rf"(?:antes|depois|ao (?:final|fim|início)) de (?:cada|qualquer|todo|toda) [\w -]{{2,40}}?,? (?:sempre |"
         rf"por favor,? )*{_IMP_PT}|"
         rf"(?!.*\b(?:foi|foram|tinha|disse)\b)(?:nada|ninguém|nenhum\w*(?: \w+)?)\b[^.?!]{{2,60}}\b{_LEAVE_PT}|"
-        rf"{_LEAVE_PT},? (?:nada|ninguém|não)\b|"
-        r"ninguém (?:além de mim|exceto eu) \w|"
+        rf"{_LEAVE_PT},? (?:nada|ninguém|não)\b|ninguém (?:além de mim|exceto eu) \w|"
         r"escreva (?:sempre )?(?:tod[oa]s )?(?:os|as) (?:commits|mensagens|comentários|documentos|testes|"
-        r"respostas)\b[^.?!]{0,20} "
-        r"em (?:inglês|português|espanhol|alemão|francês)\b|"
+        r"respostas)\b[^.?!]{0,20} em (?:inglês|português|espanhol|alemão|francês)\b|"
         r"(?:na dúvida|em caso de dúvida),? (?:sempre )?(?:pergunte|me pergunte|pare)\b|"
         r"se (?:não (?:tiver|tem) certeza|algo|algum\w*|uma?|houver (?:alguma )?dúvida)\b[^,?]{0,80}, (?:pare|pergunte|"
         r"me pergunte|não (?:adivinhe|invente|continue))\b|"
         r"(?:tod[oa]s?(?: [oa]s)?|cada) [^.?!]{2,50}\b(?:devem?|precisam?|têm que|tem que) (?:ser|estar|ter|usar|seguir|"
-        r"ficar|conter)\b|"
-        r"me chame de (?-i:[A-ZÀ-Ü])[\w-]+",
+        r"ficar|conter)\b|me chame de (?-i:[A-ZÀ-Ü])[\w-]+",
         re.IGNORECASE,
     ),
 )
 _LEAVE_IT: Final = (
     r"senza (?:(?:il |la )?(?:mio|mia|nostr[oa]) (?:\w+ )?(?:ok|approvazione|permesso|consenso|benestare|conferma|"
-    r"autorizzazione|via libera|"
-    r"revisione)\b|(?:chieder(?:e|mi)|avvisarmi|consultarmi|dirmelo)\b)"
+    r"autorizzazione|via libera|revisione)\b|(?:chieder(?:e|mi)|avvisarmi|consultarmi|dirmelo)\b)"
 )
 _IMP_IT: Final = (
     r"(?:usa|utilizza|controlla|verifica|testa|scrivi|rispondi|esegui|chiedi(?:mi)?|fai|aggiungi|mantieni|crea|lancia|"
-    r"conferma|metti|segui|"
-    r"documenta|salva|aggiorna|avvisami|aspetta|evita)\b"
+    r"conferma|metti|segui|documenta|salva|aggiorna|avvisami|aspetta|evita)\b"
 )
 _ITALIAN: Final = (
     """scrivi prima dopo alla all'inizio all’inizio niente nulla nessun nessuno nessuna senza nel in se tutti tutte ogni
     chiamami""",
     lazy(
         rf"(?:prima|dopo|alla fine|all['’]inizio) (?:di |d['’])?(?:ogni|qualsiasi|ciascun\w*) [\w -]{{2,40}}?,? (?:sempre |"
-        rf"per favore,? )*(?:{_IMP_IT}|"
-        r"\w+(?:are|ere|ire) (?:il|la|i|gli|le|lo|un|una)\b)|"
+        rf"per favore,? )*(?:{_IMP_IT}|\w+(?:are|ere|ire) (?:il|la|i|gli|le|lo|un|una)\b)|"
         rf"(?!.*\b(?:è stat\w|sono stat\w|aveva|ha detto)\b)(?:niente|nulla|nessun\w*(?: \w+)?)\b[^.?!]{{2,60}}\b{_LEAVE_IT}|"
-        rf"{_LEAVE_IT},? (?:niente|nulla|nessuno|non)\b|"
-        r"nessuno (?:tranne|a parte) me \w|"
+        rf"{_LEAVE_IT},? (?:niente|nulla|nessuno|non)\b|nessuno (?:tranne|a parte) me \w|"
         r"scrivi (?:sempre )?(?:tutt[ie] )?(?:i|gli|le) (?:commit|messaggi|commenti|documenti|test|risposte)\b[^.?!]{0,20} "
         r"in (?:inglese|italiano|tedesco|francese|spagnolo)\b|"
         r"(?:nel dubbio|in caso di dubbi\w*),? (?:sempre )?(?:chiedi(?:mi)?|fermati)\b|"
         r"se (?:non sei sicur[oa]|qualcosa|un['’]?|una|c['’]è (?:un )?dubbi\w*)\b[^,?]{0,80}, (?:fermati|chiedi(?:mi)?|"
         r"non (?:indovinare|inventare|continuare))\b|"
         r"(?:tutt[ie](?: i| gli| le)?|ogni) [^.?!]{2,50}\bdev(?:e|ono) (?:essere|avere|restare|rimanere|usare|seguire|"
-        r"contenere)\b|"
-        r"chiamami (?-i:[A-ZÀ-Ü])[\w-]+",
+        r"contenere)\b|chiamami (?-i:[A-ZÀ-Ü])[\w-]+",
         re.IGNORECASE,
     ),
 )
@@ -487,18 +444,14 @@ _RUSSIAN: Final = (
     "пиши пишите перед после при в без ничего никто ни если все каждый каждая каждое называй называйте зови зовите",
     lazy(
         rf"(?:перед|после|при|в конце) (?:кажд\w+|люб\w+) [\w -]{{2,40}}?,? (?:всегда |сначала |пожалуйста,? |"
-        rf"обязательно )*{_IMP_RU}|"
-        rf"{_LEAVE_RU}[^.?!]{{0,60}}\b(?:ничего|никто|никого|ни одн\w+|не|нельзя)\b|"
-        rf"(?:ничего|никто|ни одн\w+)\b[^.?!]{{2,60}}\b{_LEAVE_RU}|"
-        r"никто,? кроме меня,? не \w|"
+        rf"обязательно )*{_IMP_RU}|{_LEAVE_RU}[^.?!]{{0,60}}\b(?:ничего|никто|никого|ни одн\w+|не|нельзя)\b|"
+        rf"(?:ничего|никто|ни одн\w+)\b[^.?!]{{2,60}}\b{_LEAVE_RU}|никто,? кроме меня,? не \w|"
         r"пиши(?:те)? (?:все )?(?:коммиты|сообщения|комментарии|тесты|документацию|ответы)[^.?!]{0,20} (?:на|по)[ -]\w+к(?:ом|"
-        r"и)\b|"
-        r"(?:в случае сомнений|если сомневаешься|при сомнениях),? (?:всегда |лучше )*(?:спр|остан)|"
+        r"и)\b|(?:в случае сомнений|если сомневаешься|при сомнениях),? (?:всегда |лучше )*(?:спр|остан)|"
         r"если (?=[^,?]*(?:что-то|как\w+-(?:то|нибудь)|не увер|непонятн|неясн|дважды|раза\b|любой|люба))[^,?]{3,80}, (?:то |"
         r"пожалуйста,? |сразу )*(?:остановись|останавливайся|спроси|спрашивай|не (?:угадывай|гадай|додумывай|продолжай))|"
         r"(?:все|кажд\w+) [^.?!]{2,50}\b(?:долж(?:ен|на|но|ны)|обязан\w*) (?:быть|иметь|содержать|начинаться|оставаться|"
-        r"использовать)\b|"
-        r"(?:называй|зови)(?:те)? меня (?-i:[А-ЯЁ])\w+",
+        r"использовать)\b|(?:называй|зови)(?:те)? меня (?-i:[А-ЯЁ])\w+",
         re.IGNORECASE,
     ),
 )
@@ -511,11 +464,9 @@ _BY_FIRST: Final = {
 #: Forms that begin with a thing, and the words in them that are looked for first.
 _OF_A_THING: Final = lazy(
     r"(?:die |der )?(?!(?:das|es|er|sie|wir|ich|man|du) )(?-i:[A-ZÄÖÜ])[\w-]+ (?:dürfen|darf) (?:nie|niemals|nicht|keinesfalls) "
-    r"[^.?!]{2,60} ?werden\W*$|"
-    r"[\w./ -]{3,40} (?:is|are|stays?|remains?) (?:strictly |completely |totally )?off[- ]limits\b|"
+    r"[^.?!]{2,60} ?werden\W*$|[\w./ -]{3,40} (?:is|are|stays?|remains?) (?:strictly |completely |totally )?off[- ]limits\b|"
     rf"(?:the |all |new )?(?:[\w-]+ )?{_THING} (?:goe?s?|lives?|belongs?) (?:in|into|under|inside|next to|on|"
-    rf"to) [^,;–—]{{1,50}}, "
-    r"(?:and )?(?:not|never) (?:in|into|next to|under|to|on|at|inside)\b",
+    rf"to) [^,;–—]{{1,50}}, (?:and )?(?:not|never) (?:in|into|next to|under|to|on|at|inside)\b",
     re.IGNORECASE,
 )
 _LATER: Final = lazy(
@@ -525,8 +476,7 @@ _LATER: Final = lazy(
 )
 _CALLED: Final = lazy(
     r"\b(?:call|address) me (?:as )?(?:that\b|by (?!the|a|\d)\w|(?-i:(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|Back|Later|If|"
-    r"When|At|On|In|Maybe|Any|Now|"
-    r"Today|Tomorrow)[A-Z])[\w-]+(?=\W*$|, (?:and )?not\b|,? (?:please|instead|from now on)\b))",
+    r"When|At|On|In|Maybe|Any|Now|Today|Tomorrow)[A-Z])[\w-]+(?=\W*$|, (?:and )?not\b|,? (?:please|instead|from now on)\b))",
     re.IGNORECASE,
 )
 #: Japanese ends of an order.
@@ -548,14 +498,12 @@ _EASTERN: Final = lazy(
     r"[가-힣]지\s?(?:마(?:세요|라|십시오)?|말(?:아\s?(?:줘|주세요)|고|것)?)[.!]?$|"
     r"^每次(?!我|他|她)[^，。]{1,15}(?:前|后|时|的时候)[，,]?(?:请|先|都先|必须|务必)|"
     r"(?:没有|未经|没经过|不经)过?我的?(?:明确|事先|书面)?的?(?:同意|批准|允许|许可|确认|授权)[^。？]{0,20}(?:不要|不得|"
-    r"不能|不准|不许|不可|别|禁止|"
-    r"什么都不|谁都不|一律)|"
+    r"不能|不准|不许|不可|别|禁止|什么都不|谁都不|一律)|"
     r"(?:如果|要是|若|一旦|遇到)[^。？]{0,20}(?:不确定|不清楚|有疑问|拿不准|不明白|两次|连续)[^。？]{0,15}[，,](?:请|就|先|"
     r"立即|马上|要|必须)*"
     r"(?:停|问我|通知我|告诉我|向我确认|不要猜|别猜)|(?:不确定|不清楚|拿不准|有疑问)(?:的时候|时)[，,]?(?:请|就|先)*问我|"
     r"^(?:所有|每个|任何|全部)的?[^，。？]{0,6}(?:函数|提交|文件|接口|代码|注释|日期|时间戳?|金额|测试|变量|方法|日志|消息|"
-    r"分支|价格|字段|组件|密钥)都?"
-    r"(?:必须|一定要|要|得|不得|不许|禁止)|"
+    r"分支|价格|字段|组件|密钥)都?(?:必须|一定要|要|得|不得|不许|禁止)|"
     r"^(?:请|以后)?(?:就)?(?:叫我|称呼我为?)(?![的们起来去吃做怎回一])[\u4e00-\u9fff\w·]{1,6}(?:就好|就行|吧)?[。.!！]?$|"
     rf"(?:たびに|度に|ごとに)[^。？]{{1,60}}{_JA_END}|"
     r"(?:許可|承認|確認|同意|了承)(?:なし(?:に|で)は?|なく|を得ずに|を取らずに|がない(?:限り|"
@@ -569,8 +517,7 @@ _EASTERN: Final = lazy(
     r"(?:확실하지 않|모르겠|애매하|불분명하|실패하|막히)[가-힣]*면[^.!?]{0,30}(?:물어|질문|멈추|멈춰|중단|"
     r"알려)[^.!?]{0,8}(?:세요|십시오|줘|주세요|라)[.!]?$|"
     r"모든 (?:[가-힣]+ )?(?:함수|커밋|파일|테스트|주석|코드|날짜|변수|메시지)(?:에는?|은|는|을|를)[^.?!]{2,40}야 (?:합니다|"
-    r"해요?|한다|됩니다|돼요?)[.!]?$|"
-    r"이?라고 불러 ?(?:줘|주세요)[.!]?$"
+    r"해요?|한다|됩니다|돼요?)[.!]?$|이?라고 불러 ?(?:줘|주세요)[.!]?$"
 )
 _EASTERN_SIGNS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 #: Begins like a question, and is none.

@@ -204,7 +204,7 @@ _LEAST_HAN: Final = 4  # signs that say something
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
 QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
 _NO_RULE: Final = lazy(
-    r"^(?:error|warning|warn|fatal|info|debug|exception|note)\b ?[:\]]|"
+    r"^(?:error|warning|warn|fatal|info|debug|exception|note|remote)\b ?[:\]]|^(?:imagine|suppose|pretend)\b|"
     r"\b(?:says|said|states?|stated|tells|told|claims?|mentions?|reads|wrote|warned|insisted|according)\b[^.]{0,30}?"
     r"(?:[:,]| that\b| to\b| never\b| always\b)|"
     r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|\bnot necessary\b|"

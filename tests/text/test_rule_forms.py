@@ -112,6 +112,8 @@ def test_how_somebody_is_to_be_called_is_a_rule(rule: str) -> None:
         "By default, the server listens on port 80.",
         "As a rule, I get up at six.", "No new messages in the queue.", "Nichts gefunden, danke trotzdem.",
         "Call me when you are done.", "Call me tomorrow.", "I'd rather you booked the earlier flight.",
+        "remote: You are not allowed to push code to protected branches.", "The error says: You are not allowed to push.",
+        "Imagine a rule like: all tests must be green.",
         'My colleague wrote: "nothing gets merged without my approval".', "The README says that every commit must be signed.",
         "Is it true that nobody may deploy on Fridays?", "Should all timestamps be UTC?",
     ],
@@ -137,7 +139,8 @@ def test_praise_and_encouragement_rule_nothing(said: str) -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        "Always remind me to stretch.", "Never quit the session without saving.", "Answers must be very short.", "Must be under 100 words.",
+        "Always remind me to stretch.", "Never quit the session without saving.", "Answers must be very short.",
+        "Must be under 100 words.",
         "The default branch is always main.", "Dairy-free is a must for me.",
     ],
 )  # fmt: skip
