@@ -21,6 +21,7 @@ _NOT_SAID: Final = Flag.HOST_NOTE | Flag.IMPORTED | Flag.FILTERED | Flag.OWN_TOO
 _RULES, _FILES, _FAILED, _FINISHED, _VALUES, _OPEN = 30, 12, 15, 25, 40, 5  # probes of one kind at most
 _ASKED_WORDS: Final = 3  # of a question
 _LEAST_WORD: Final = 4  # characters of a word that tells something
+_UNSPACED: Final = re.compile("[\u3040-\u30ff\u4e00-\u9fff]{5}")  # several words, of scripts without blanks
 _OPERATIONS: Final = {
     "edited": "edit edited edits patch patched replace replaced update updated edit_file str_replace apply_patch",
     "written": "write written wrote create created write_file create_file",
@@ -140,7 +141,7 @@ def _finished(
 ) -> Iterator[Probe]:
     for at, end in closed.items():
         topic = _rare(markers.typed(rows[at].text), seen)
-        if " " in topic:  # one word alone is no question
+        if " " in topic or _UNSPACED.search(topic):  # one word alone is no question
             yield verbatim("finished", f"Is this finished: {topic}?", end.store_id, end.outcome)
     for entry in work_log.commits(done):
         text = entry.text.removeprefix("committed ")[1:-1]

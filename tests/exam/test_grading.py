@@ -86,6 +86,19 @@ def test_a_question_is_asked_once_and_has_more_than_one_word(world: World) -> No
     ]  # fmt: skip
 
 
+def test_what_was_finished_is_asked_in_scripts_without_blanks(world: World) -> None:
+    """A whole clause looks like one word there."""
+    world.take(
+        chat()
+        .user("请把计费服务移植到新平台。")
+        .says("完成。我已将计费服务移植到新平台，共修改了 12 个文件。")
+        .user("谢谢")
+    )
+    rows = [row for rows in world.store.row_batches() for row in rows]
+
+    assert "Is this finished: 请把计费服务移植到新平台?" in [probe.question for probe in probes(rows)]
+
+
 def test_what_is_raw_or_in_the_present_state_is_in_the_prompt(world: World) -> None:
     """After a compaction that folded all of it away."""
     world.compact(talk())
