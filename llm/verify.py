@@ -93,6 +93,7 @@ _THINKING = lazy(
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
 _FIGURES = lazy(r"(?<!\S)\d[\d.,:]*(?!\S)")
 _NEW_RUNS: Final = 0.45
+_ROLL_LINE: Final = 400
 _SEVERAL: Final = 20
 _CITED: Final = 2  # addresses of messages
 _WORDS = lazy(r"\w{4,}")
@@ -192,11 +193,11 @@ def _is_error_page(text: str) -> bool:
 
 
 def _is_roll(text: str, source: Source) -> bool:
-    """Is it a list, most of whose lines name something of the source that no other line names?"""
+    """Is it a list, most of which are short lines that name something of the source that no other line names?"""
     lines = [Haystack(line) for line in text[:20_000].splitlines()[:200] if len(line.strip()) > 12]
     by_term = ([n for n, line in enumerate(lines) if line.has(term)] for term in source.terms)
-    own = {at[0] for at in by_term if len(at) == 1}
-    return len(lines) > 3 and 4 * len(own) >= 3 * len(lines)
+    own = {at[0] for at in by_term if len(at) == 1 and len(lines[at[0]].text) < _ROLL_LINE}
+    return len(lines) > 3 and 4 * sum(len(lines[n].text) for n in own) >= 3 * len(text)
 
 
 def _is_loop(text: str) -> bool:

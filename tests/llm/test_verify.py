@@ -253,7 +253,8 @@ def test_a_list_whose_lines_tell_of_different_things_is_no_loop(line: str) -> No
         return "\n".join(line.format(first + n, first + 220 + n) for n in range(14))
 
     assert judged(told(100), BOOKED).reasons == ()
-    assert "it repeats itself" in judged(told(600), BOOKED).reasons
+    for looped in (told(600), told(100) + " and so on" * 60, f"{told(100)}\n" + "and so on " * 60):
+        assert "it repeats itself" in judged(looped, BOOKED).reasons
 
 
 def test_an_answer_about_something_else_is_refused():
