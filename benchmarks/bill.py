@@ -15,8 +15,8 @@ cost less at that threshold.
 Shown at the end: of the user's messages those of which at least 80 % of the longer words stand in the last request, and of the
 error lines of tool results those that stand in it. The last request may come just behind a compaction or long after it, so the
 mean over every sixth request of the last two thirds stands beside it. Thrown away: of the summaries that were written those that
-no prompt has shown, nor a summary in one, and whose messages the last prompt covers otherwise, but for an extract that it is to
-replace; waiting: those for the next one.
+no prompt has shown, nor a summary in one, and whose messages another summary of a model stands for in the last prompt; waiting:
+those for the next one, which may take the place of an extract.
 
 Read per folded: tokens that summarisers read, condensing included, for each token of conversation that stands below a summary.
 """
@@ -156,7 +156,8 @@ def fate(agent: Agent) -> tuple[float, int]:
     ids = runtime.scopes.newest_nodes(Scope(conversations=(conversation,)), limit=100_000)
     made = [node for node in dag.nodes(ids) if node.quality != "provisional"]
     shown = {node_id for prompt in prompts for node_id in dag.nodes_below(prompt.roots)}
-    covered = set(dag.messages_below(prompts[-1].roots)) if prompts else set()
+    roots = dag.nodes(prompts[-1].roots) if prompts else []
+    covered = set(dag.messages_below([node.node_id for node in roots if node.quality != "provisional"]))
     unused = [node for node in made if node.node_id not in shown]
     shows = set(prompts[-1].roots) if prompts else set()
     ready = {node.node_id for node in unused if node.depth and shows.issuperset(dag.sources(node.node_id))}
