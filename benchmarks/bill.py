@@ -160,9 +160,15 @@ def fate(agent: Agent) -> tuple[float, int]:
     covered = set(dag.messages_below([node.node_id for node in roots if node.quality != "provisional"]))
     unused = [node for node in made if node.node_id not in shown]
     shows = set(prompts[-1].roots) if prompts else set()
-    ready = {node.node_id for node in unused if node.depth and shows.issuperset(dag.sources(node.node_id))}
-    gone = [n for n in unused if n.first_store_id in covered and n.replaces not in shows and n.node_id not in ready]
-    return round(len(gone) / max(1, len(made)), 3), len(unused) - len(gone)
+    waits: set[int] = set()
+    for node in sorted(unused, key=lambda node: node.depth):
+        sources = dag.sources(node.node_id) if node.depth else ()
+        if (sources and (shows | waits).issuperset(sources)) or (
+            not node.depth and (node.first_store_id not in covered or node.replaces in shows)
+        ):
+            waits.add(node.node_id)
+    gone = len(unused) - len(waits)
+    return round(gone / max(1, len(made)), 3), len(waits)
 
 
 def written(turns: Sequence[Sequence[Chat]]) -> int:

@@ -31,7 +31,7 @@ _EARLY_LOW = 0.6  # of a pass before the threshold: summaries may take as much a
 _DYNAMIC_CHUNKS = 4  # a backlog is cut into so many when chunks may grow with it
 #: Size of a summary: share of its source, least and greatest. A model condenses; an extract keeps what it quotes, so it
 #: needs more room for the same recall (benchmarks/summaries.py shows what these reach).
-_MODEL: Final = ((1 / 8, 160, 1200), (1 / 3, 200, 1500))
+_MODEL: Final = ((1 / 8, 160, 1200), (0.4, 200, 3000))
 _EXTRACT: Final = ((1 / 5, 160, 4000), (0.7, 200, 12_000))
 
 

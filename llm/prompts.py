@@ -321,7 +321,7 @@ def shortened(text: str, room: int) -> str:
 
 
 def _gap(chars: int) -> str:
-    return f"[... {chars:,} characters ...]"
+    return f"[... {chars} characters ...]"  # without a comma: of "1,321" a weak model keeps "321"
 
 
 # --------------------------------------------------------------------------------------------------------- prompts
