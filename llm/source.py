@@ -29,6 +29,7 @@ RUN = lazy(r"\d{3,}")
 _INTEGER = lazy(r"\d{1,4}")
 #: A number with its thousands set apart, as languages do it.
 _GROUPED = lazy(r"(?<![\d.,])\d{1,3}(?:[.'’ \u00a0\u202f]\d{3})+(?!\d)")
+_THOUSANDS = lazy(r"(?<![\d.,])\d{1,3}(?:,\d{3})+(?!\d)")
 _NO_DIGIT = lazy(r"\D")
 #: Numbers that are figures of speech as often as facts.
 _ROUND: Final = frozenset({"100", "1000"})
@@ -85,6 +86,7 @@ class Evidence:
             prompt = prompt.replace(memory, "")
         rest = [*(line.address for line in task.lines), task.focus, task.previous, prompt]
         self._haystacks = (source.haystack, Haystack("\n".join(rest)))
+        self._written = (*(line.text for line in task.lines), *rest)
 
     @cached_property
     def _loose(self) -> str:
@@ -94,7 +96,9 @@ class Evidence:
     def _numbers(self) -> frozenset[str]:
         runs = (run for hay in self._haystacks for run in RUN.findall(hay.text))
         grouped = (_NO_DIGIT.sub("", each) for hay in self._haystacks for each in _GROUPED.findall(hay.text))
-        return frozenset([*runs, *grouped])
+        # Of 110,000 a summary says 110k, too.
+        groups = (group for text in self._written for each in _THOUSANDS.findall(text) for group in RUN.findall(each))
+        return frozenset([*runs, *grouped, *groups])
 
     def without_grouped(self, text: str) -> str:
         """A text without those numbers that it writes with their thousands set apart, and that are known."""

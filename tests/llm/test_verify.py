@@ -501,6 +501,8 @@ def test_ordinary_words_are_no_suspects(word):
         ("5000 Zeilen", "5.000 Zeilen"),
         ("1.250,50 €", "1250,50 €"),
         ("12500 lignes", "12 500 lignes"),
+        ("110,000 dollars", "110k"),
+        ("250,000 readers", "250 thousand readers"),
         ("3.14159", "3.141"),
         ("am 3. Mai 2026", "2026-05-03"),
         ("le 1er août 2026", "2026-08-01"),
