@@ -295,6 +295,7 @@ _SAYS_NOTHING: Final = frozenset(
     actually avoid changed mind without me more uses usar
     ab bitte das der die du es ich immer jetzt kein keine keinen lieber mehr nicht nie niemals noch nun nur sofort statt stets und
     von wir a ahora de del el favor la las lo los no nunca por siempre un una usa ya y
+    mir mich moi toi sempre nunca всегда никогда
     à au désormais dorénavant et jamais la le les lieu maintenant ne partir pas plus toujours
     不 要 别 必 须 总 是 请 用 使 以 后 从 现 在 起 改 为 再""".split()
 )

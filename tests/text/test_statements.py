@@ -331,6 +331,8 @@ def test_another_value_of_the_same_thing_replaces_the_earlier_rule(earlier: str,
         ("I hate coriander, never put it on the menu.", "forget the coriander rule"),
         ("Always answer in German.", "Ab jetzt antworte immer auf Englisch."),
         ("Responde siempre en español.", "From now on always answer in English."),
+        ("Antworte immer auf Englisch.", "À partir de maintenant, réponds-moi en français."),
+        ("Отвечай всегда по-русски.", "From now on always answer in English."),
     ],
 )
 def test_a_rule_is_taken_back_and_replaced_in_another_language(earlier: str, later: str) -> None:
