@@ -62,8 +62,8 @@ _WORD: Final = (
     r"(?!(?:i|we|you|he|she|they|it|that|which|who|is|was|are|were|be|being|been|have|has|had|and|or|but|if|when|while|one|so)\b)"
     r"[\w'’/-]+"
 )
-#: In front of what a sentence is not about: "one of my friends is 26".
-_NO_SUBJECT: Final = "".join(
+#: In front of what a sentence is not about: "one of my friends is 26". First its first letter: most words have another.
+_NO_SUBJECT: Final = r"\b(?=[mot])" + "".join(
     f"(?<!\\b{word} )"
     for word in ("of", "in", "on", "at", "with", "for", "from", "to", "than", "within", "between", "about")
 )
@@ -184,7 +184,7 @@ _VALUES: Final = (
     lazy(r"\b(?:on|to|uses?|using|at) (?:the )?(?P<subject>port) (?P<value>\d{2,5})\b", re.IGNORECASE),
 )
 #: In front of a decision that only tells when or why something else came to pass.
-_NO_CLAUSE: Final = "".join(
+_NO_CLAUSE: Final = r"\b(?=[iw])" + "".join(
     f"(?<!\\b{word} )"
     for word in (
         "what",
