@@ -149,6 +149,10 @@ def test_what_did_anna_say_is_answered_with_her_words(tmp_path: Path, question: 
         ("Qu'est-ce que Anna a dit ?", [5, 1]),
         ("Anna说了什么？", [5, 1]),
         ("李明说了什么？", [7]),
+        ("Что сказала Anna о budget?", [1]),
+        ("Что говорила Anna?", [5, 1]),
+        ("Annaさんはbudgetについて何と言った？", [1]),
+        ("Annaは何を言いましたか？", [5, 1]),
     ],
 )
 def test_what_somebody_said_is_asked_in_many_languages(tmp_path: Path, question: str, found: list[int]) -> None:
