@@ -48,7 +48,7 @@ dependency: dependenc abhängig dépendan dipendenz dependênc зависим �
 migration: migra миграц 迁移 マイ 마이그
 review: review ревью 审查 レビ 리뷰
 production: production produktion producción produção produzione продакш 生产 本番 프로덕
-password: passw contraseñ senha= senhas= парол 密码 비밀
+password: passw contraseñ senhas= парол senha= 密码 비밀
 date: date= dates= datum= fecha дата= даты= 日期 日付 날짜
 summary: summar zusammenfass resumen résum riassunt сводк 总结 摘要 要約 요약
 price: price preis precio prix= preço prezz цена= цены= 价格 価格 가격
