@@ -80,6 +80,7 @@ export function Spent({ money, go, w }) {
 
 /** Whose prices they are. Where the host knows none of this model, the assumed ones are told. */
 function priced({ source, main: [read, cached, written] }, w) {
+  if (source === "local") return w.say("money.local");
   return source === "stated" ? w.say("money.assumed", { read, cached, written }) : w.say("money.prices");
 }
 

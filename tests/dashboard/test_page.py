@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes_lcm.ops.costs import Prices
 from hermes_lcm.search.ranking import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +60,13 @@ def test_every_word_of_the_page_is_in_the_languages() -> None:
     assert (said | counted) - set(known) == set()
     assert {family for family in families if not any(key.startswith(family) for key in known)} == set()
     assert {f"signal.{name}" for name in NAMES} <= set(known)
+
+
+def test_the_prices_of_a_local_model_have_words_of_their_own() -> None:
+    """Hermes has no price for it, and none is assumed."""
+    source = Prices.known(None, None, local=True).source
+
+    assert f'source === "{source}") return w.say("money.local")' in (WEB / "now.mjs").read_text(encoding="utf-8")
 
 
 def test_no_text_becomes_html() -> None:
