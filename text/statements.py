@@ -627,6 +627,7 @@ def _own(reply: str) -> str:
     return markers.unrecalled("assistant", reply, blanks=False)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def outcome(reply: str) -> str:
     """The sentence in which a reply says what was done; "" where it does not say that the work is finished."""
     reply = _own(reply)
