@@ -31,8 +31,8 @@ _EARLY_LOW = 0.6  # of a pass before the threshold: summaries may take as much a
 _DYNAMIC_CHUNKS = 4  # a backlog is cut into so many when chunks may grow with it
 #: Size of a summary: share of its source, least and greatest. A model condenses; an extract keeps what it quotes, so it
 #: needs more room for the same recall (benchmarks/summaries.py shows what these reach).
-_MODEL: Final = ((1 / 8, 160, 1200), (0.4, 200, 2000), (0.5, 200, 3000))
-_EXTRACT: Final = ((1 / 5, 160, 4000), (0.7, 200, 12_000), (0.7, 200, 12_000))
+_MODEL: Final = ((1 / 8, 160, 1200), (0.4, 200, 3000))
+_EXTRACT: Final = ((1 / 5, 160, 4000), (0.7, 200, 12_000))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def budget(
 
 def target_tokens(source_tokens: int, depth: int, extractive: bool) -> int:
     """Target length of a summary: of ``source_tokens`` of messages at depth 0, of records above."""
-    share, least, most = (_EXTRACT if extractive else _MODEL)[min(depth, 2)]
+    share, least, most = (_EXTRACT if extractive else _MODEL)[min(depth, 1)]
     return max(least, min(most, int(source_tokens * share)))
 
 
