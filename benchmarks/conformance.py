@@ -136,7 +136,7 @@ class Seat:
         self._call(self._marked)
 
     def _marked(self) -> None:
-        """What the host writes on an engine behind a compaction."""
+        """Fields that the host sets on an engine after a compaction."""
         self.engine.last_compression_rough_tokens = rough(self.messages)
         self.engine.last_prompt_tokens, self.engine.last_completion_tokens = -1, 0
         self.engine.awaiting_real_usage_after_compression = True

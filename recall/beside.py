@@ -102,7 +102,7 @@ def of_result(caller: Access, row: Row) -> list[Answer]:
 
 
 def _times(goal: str, asked: str | list[str]) -> int:
-    """How many were asked this: as the call says, or as the report heads what each of several brought."""
+    """Number of sub-agents that got a task, by the call or by the headings of the report."""
     if isinstance(asked, str):
         return max(goal in asked, asked.count(f": {goal} (status="))
     return asked.count(goal)

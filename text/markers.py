@@ -314,7 +314,7 @@ def _begin(text: str) -> _Begin:
 
 
 def _behind_earlier(text: str, at: int, head: re.Pattern[str], end: str, most: int) -> tuple[int, bool]:
-    """Place behind what was said in a chat before, where a text begins with it, and whether it can be no other one."""
+    """End of the earlier part of a chat with which a text begins, and whether it is the only possible end."""
     if not head.match(text, at):
         return at, True
     last = text.rfind(end, at, most)

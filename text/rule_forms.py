@@ -79,11 +79,11 @@ _EM_PORTUGUES: Final = (
     r"(?:use|utilize|responda|escreva|execute|rode|teste|verifique|pergunte|faça|crie|adicione|inclua|mantenha|confirme|"
     r"siga|coloque|"
     r"fale|apague|altere|mude|delete|remova|toque|mexa|envie|publique|instale|suba|copie|mova|edite|invente|resuma|traduza|"
-    r"feche|commite|exclua|modifique|comente|mencione|peça)"
+    r"feche|commite|exclua|modifique|comente|mencione|peça|salve|atualize|formate|revise|avise|documente|evite|espere)"
 )
 _IN_ITALIANO: Final = (
     r"(?:usa|utilizza|controlla|verifica|testa|scrivi|rispondi|esegui|chiedi|fai|aggiungi|mantieni|includi|crea|lancia|"
-    r"conferma|metti|segui|documenta|traduci|salva)"
+    r"conferma|metti|segui|documenta|traduci|salva|chiedimi|aggiorna|avvisami|aspetta|evita)"
 )
 #: Beginnings of rules in languages whose verbs tell an order.
 _ORDERS: Final = lazy(
@@ -385,15 +385,11 @@ _LEAVE_PT: Final = (
     r"sem (?:(?:[ao] )?(?:minha|meu|nossa) (?:\w+ )?(?:aprovação|permissão|autorização|ok|aval|consentimento|confirmação|"
     r"revisão)\b|(?:me )?(?:perguntar|avisar|consultar)\b)"
 )
-_IMP_PT: Final = (
-    r"(?:use|utilize|responda|escreva|execute|rode|teste|verifique|pergunte|faça|crie|adicione|mantenha|confirme|siga|fale|"
-    r"salve|atualize|formate|revise|avise|documente|evite|espere)\b"
-)
 _PORTUGUESE: Final = (
     "escreva antes depois ao nada ninguém nenhum nenhuma sem na em se todo todos toda todas cada me",
     lazy(
         rf"(?:antes|depois|ao (?:final|fim|início)) de (?:cada|qualquer|todo|toda) [\w -]{{2,40}}?,? (?:sempre |"
-        rf"por favor,? )*{_IMP_PT}|"
+        rf"por favor,? )*{_EM_PORTUGUES}\b|"
         rf"(?!.*\b(?:foi|foram|tinha|disse)\b)(?:nada|ninguém|nenhum\w*(?: \w+)?)\b[^.?!]{{2,60}}\b{_LEAVE_PT}|"
         rf"{_LEAVE_PT},? (?:nada|ninguém|não)\b|ninguém (?:além de mim|exceto eu) \w|"
         r"escreva (?:sempre )?(?:tod[oa]s )?(?:os|as) (?:commits|mensagens|comentários|documentos|testes|"
@@ -410,16 +406,12 @@ _LEAVE_IT: Final = (
     r"senza (?:(?:il |la )?(?:mio|mia|nostr[oa]) (?:\w+ )?(?:ok|approvazione|permesso|consenso|benestare|conferma|"
     r"autorizzazione|via libera|revisione)\b|(?:chieder(?:e|mi)|avvisarmi|consultarmi|dirmelo)\b)"
 )
-_IMP_IT: Final = (
-    r"(?:usa|utilizza|controlla|verifica|testa|scrivi|rispondi|esegui|chiedi(?:mi)?|fai|aggiungi|mantieni|crea|lancia|"
-    r"conferma|metti|segui|documenta|salva|aggiorna|avvisami|aspetta|evita)\b"
-)
 _ITALIAN: Final = (
     """scrivi prima dopo alla all'inizio all’inizio niente nulla nessun nessuno nessuna senza nel in se tutti tutte ogni
     chiamami""",
     lazy(
         rf"(?:prima|dopo|alla fine|all['’]inizio) (?:di |d['’])?(?:ogni|qualsiasi|ciascun\w*) [\w -]{{2,40}}?,? (?:sempre |"
-        rf"per favore,? )*(?:{_IMP_IT}|\w+(?:are|ere|ire) (?:il|la|i|gli|le|lo|un|una)\b)|"
+        rf"per favore,? )*(?:{_IN_ITALIANO}\b|\w+(?:are|ere|ire) (?:il|la|i|gli|le|lo|un|una)\b)|"
         rf"(?!.*\b(?:è stat\w|sono stat\w|aveva|ha detto)\b)(?:niente|nulla|nessun\w*(?: \w+)?)\b[^.?!]{{2,60}}\b{_LEAVE_IT}|"
         rf"{_LEAVE_IT},? (?:niente|nulla|nessuno|non)\b|nessuno (?:tranne|a parte) me \w|"
         r"scrivi (?:sempre )?(?:tutt[ie] )?(?:i|gli|le) (?:commit|messaggi|commenti|documenti|test|risposte)\b[^.?!]{0,20} "

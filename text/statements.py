@@ -426,7 +426,7 @@ def replaces(later: str, earlier: str) -> bool:
 
 
 def meant(later: str, replaced: Sequence[str]) -> Sequence[str]:
-    """Those that a rule means of the earlier ones that it replaces by its words, oldest first: "forget that rule" is of one."""
+    """Earlier rules that a rule takes back, of those whose words match, oldest first: "forget that rule" takes back one."""
     if len(replaced) < 2 or not lifts(later) or not _RULE_NAMED.search(later) or _SEVERAL.search(later):
         return replaced
     topic = _stems(_words(_lifted(later)), _STEM) - _LIFTING
@@ -439,7 +439,7 @@ def meant(later: str, replaced: Sequence[str]) -> Sequence[str]:
 
 
 def _lifted(lifting: str) -> str:
-    """Words of what a rule that is lifted is about; all words where nothing tells it apart."""
+    """Subject of the rule that a sentence lifts; the whole sentence where it names none."""
     named = _RULE_ABOUT.search(lifting)
     return next(filter(None, named.groups()), lifting) if named else lifting
 
@@ -509,7 +509,7 @@ def _words(rule: str) -> frozenset[str]:
 
 
 def _plain(word: str) -> str:
-    """A word as it is compared, in whatever language it was said."""
+    """Form of a word for comparisons: the name of its thing in any language, else the word without a plural s."""
     return subjects.same(word) or (word[:-1] if len(word) > 3 and word.endswith("s") else word)
 
 
