@@ -93,15 +93,12 @@ _RULES: Final = (
     lazy(
         rf"{_LEAD}(?:answer|respond|reply|write|speak|talk)(?: to me| back| me)?(?: only)? in {_LANGUAGE}\b|"
         rf"{_LEAD}be (?:very |more )?(?:concise|brief|terse)\W*$|"
-        rf"{_LEAD}call me (?-i:(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|Back|Later|If|When|At|On|Maybe)[A-Z])[a-z]+\W*$|"
         rf"{_LEAD}remember to (?:{_ANY})\b[^.?]*\b(?:each|every|always|never|before|after|whenever)\b",
         re.IGNORECASE,
     ),
     lazy(
         r"^(?:in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team|company),? )?we (?:always|never|only) "
         r"(?:use|commit|deploy|push|merge|test|document|release|format|rebase|squash|log|ship|mock)\b(?! (?:to|it|that)\b)|"
-        r"^(?:the|our) (?:public )?(?:\w+ )?(?:api|interface|schema|format|build|code|tests?|ui|config(?:uration)?|branch) "
-        r"must (?:stay|remain|never|always)\b|"
         r"^(?:in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team),? )?we (?:do not|don['’]?t) "
         r"(?:use|allow|commit|deploy|push|merge|release|ship|mock|log) [^.?]{2,60} (?:here|"
         r"in (?:this|our) (?:project|repo(?:sitory)?|code ?base|team|company)|"
