@@ -2,11 +2,13 @@
 Verbatim lines of a source beside its summary: files changed, errors, what was done, what cannot be, values, words of the user.
 
 Owns which are quoted within a room of tokens. Pure; no model is asked. A line is worth the words and names in it that nothing
-before it says, so that what was said twice is quoted once. Records hand their quotations on.
+before it says, so that what was said twice is quoted once. Of rules and of replies the wording counts too: two refusals are
+made of the same words. Records hand their quotations on.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -35,7 +37,8 @@ _DONE_SHARE: Final = 0.35
 _REFUSED_SHARE: Final = 0.7
 _NAMED_SHARE: Final = 0.15
 _DONE_CHARS: Final = 200
-_STANDING_WEIGHT: Final = 2.0
+#: Rules hold on. They are few and short, and what they ask is seldom said twice.
+_STANDING_WEIGHT: Final = 4.0
 _DIRECTIVE_WEIGHT: Final = 1.2
 _OWN_WEIGHT: Final = 1.6
 #: The same of a line that a record hands on: it was weighed against what stood around it once already.
@@ -67,8 +70,11 @@ _WORD = lazy(r"\w{4,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 
 
 class _Line(NamedTuple):
+    """A line that may be quoted. ``wording``: pairs of words count like words, as in rules and in what replies say."""
+
     text: str
     weight: float
+    wording: bool = True
 
 
 def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
@@ -79,7 +85,7 @@ def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
     if files and count(files) <= room // 3:
         out.append(f"{FILES}: {files}")
         room -= count(files) + 4
-    known = _told(said)
+    known = _told(_Line(said, 1.0))
     for title, found, share in (
         (ERRORS, _errors(lines), _ERRORS_SHARE),
         (DONE, _done(lines), _DONE_SHARE),
@@ -114,7 +120,7 @@ def said_tokens(lines: Iterable[SourceLine], count: Count) -> int:
 def _covering(lines: list[_Line], known: set[str], room: int, count: Count) -> list[_Line]:
     """Lines that say most that is new for what they cost, in their order. ``known`` grows by what they say."""
     chosen: set[_Line] = set()
-    waiting = {line.text: (line, frozenset(_told(line.text)), count(line.text) + 2) for line in lines}
+    waiting = {line.text: (line, frozenset(_told(line)), count(line.text) + 2) for line in lines}
     worth = {text: _worth(*entry, known) for text, entry in waiting.items()}
     while worth and room > 0:
         best = max(worth, key=worth.__getitem__)
@@ -135,10 +141,12 @@ def _covering(lines: list[_Line], known: set[str], room: int, count: Count) -> l
     return [line for line in dict.fromkeys(lines) if line in chosen]
 
 
-def _told(text: str) -> set[str]:
-    """What a text tells: its words, and once more the names and figures in it, which nobody can guess."""
-    names = (*salience.terms(text), *salience.phrases(text))
-    return {*_WORD.findall(text.casefold()), *(f"={name}" for name in names)}
+def _told(line: _Line) -> set[str]:
+    """What a line tells: its words, and once more the names and figures in it, which nobody can guess."""
+    words = _WORD.findall(line.text.casefold())
+    names = (*salience.terms(line.text), *salience.phrases(line.text))
+    pairs = itertools.pairwise(words) if line.wording else ()
+    return {*words, *(f"={name}" for name in names), *map(" ".join, pairs)}
 
 
 def _worth(line: _Line, words: frozenset[str], cost: int, known: set[str]) -> float:
@@ -162,30 +170,27 @@ def _words(source: Source) -> Iterator[_Line]:
             for text, directive in reading.sentences:
                 if salience.is_acknowledgement(text):
                     continue
-                weight = _weight(text, directive)
-                yield from (_Line(part, weight * _valued(part)) for part in _parts(text))
+                rule = directive and salience.is_standing(text)
+                weight = _STANDING_WEIGHT if rule else _weight(text, directive)
+                yield from (_Line(part, weight * _valued(part), rule) for part in _parts(text))
         elif reading.line.role == "summary":
-            said = _section(reading.line.text, WORDS)
-            yield from (
-                _Line(text, _kept_weight(text) * _valued(text))
-                for text in said
-                if not salience.is_acknowledgement(text)
-            )
+            for text in _section(reading.line.text, WORDS):
+                if salience.is_acknowledgement(text):
+                    continue
+                rule = salience.is_standing(text) and not salience.is_question(text)
+                weight = _STANDING_WEIGHT if rule else _kept_weight(text)
+                yield _Line(text, weight * _valued(text), rule)
 
 
 def _weight(text: str, directive: bool) -> float:
-    """Rules hold on, what users say of themselves stays true; a question has been answered."""
-    if directive and salience.is_standing(text):
-        return _STANDING_WEIGHT
+    """What users say of themselves stays true; a question has been answered."""
     if text.rstrip().endswith(("?", "？")):
         return _QUESTION_WEIGHT
     return _OWN_WEIGHT if _OWN.search(text) else _DIRECTIVE_WEIGHT if directive else 1.0
 
 
 def _kept_weight(text: str) -> float:
-    """The weight of a user's line in a record: rules are handed on first, then what users say of themselves."""
-    if salience.is_standing(text) and not salience.is_question(text):
-        return _STANDING_WEIGHT
+    """The weight of a user's line in a record that is no rule: what users say of themselves is handed on first."""
     return _KEPT_OWN_WEIGHT if _OWN.search(text) else 1.0
 
 

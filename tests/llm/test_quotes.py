@@ -99,7 +99,7 @@ def test_what_the_summary_or_an_earlier_line_says_is_not_quoted_again():
 
 
 def test_a_room_that_is_short_holds_rules_first():
-    """What holds beyond the task counts double."""
+    """What holds beyond the task counts most."""
     text = quoted(
         ("user", "Look into the renderer somewhere today."), ("user", "Never push directly upstream today."), room=14
     )
@@ -214,3 +214,25 @@ def test_words_with_a_date_or_an_amount_are_quoted_before_others(*, record: bool
     lines = [("summary", f"Talk.\n{WORDS}:\n- {talk}\n- {dated}")] if record else [("user", talk), ("user", dated)]
 
     assert quoted(*lines, room=20).splitlines() == [f"{WORDS}:", f"- {dated}"]
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_rule_whose_words_were_all_said_elsewhere_is_quoted(*, record: bool) -> None:
+    """It orders known words anew; a remark made of the same words is not quoted again."""
+    talk = ["The staging branch holds customer data.", "The release branch was pushed with backups."]
+    rule, remark = "Never push customer backups.", "The customer backups, the release data."
+    said = [*talk, remark, rule]
+    body = "\n".join(f"- {text}" for text in said) if record else "\n".join(said)
+    lines = [("summary", f"Talk.\n{WORDS}:\n{body}")] if record else [("user", body)]
+
+    found = quoted(*lines, said=f"{' '.join(talk)} Each push was never asked for.", room=60)
+    assert f"- {rule}" in found
+    assert remark not in found
+
+
+def test_two_refusals_made_of_the_same_words_are_both_quoted() -> None:
+    """Which thing is refused for which reason is in their order."""
+    first = "The booking cannot be changed, because the ticket was refunded."
+    second = "The ticket cannot be refunded, because the booking was changed."
+
+    assert quoted(("assistant", first), ("assistant", second)) == f"{REFUSED}:\n- {first}\n- {second}"
