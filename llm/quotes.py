@@ -38,7 +38,7 @@ _REFUSED_SHARE: Final = 0.7
 _NAMED_SHARE: Final = 0.15
 _DONE_CHARS: Final = 200
 #: Rules hold on. They are few and short, and what they ask is seldom said twice.
-_STANDING_WEIGHT: Final = 4.0
+_STANDING_WEIGHT: Final = 2.5
 _DIRECTIVE_WEIGHT: Final = 1.2
 _OWN_WEIGHT: Final = 1.6
 #: The same of a line that a record hands on: it was weighed against what stood around it once already.
@@ -62,6 +62,7 @@ _ERROR = lazy(
 #: A comment or a row of a table, as it stands in a file that was read, and how a line of code ends.
 _NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?://|/\*|\*\s|\|)")
 _CODE_ENDS: Final = (";", "{")
+_ASKS: Final = ("?", "？")
 _OWN = lazy(
     r"\b(?:i|i'm|i've|i'd|my|mine|we|we're|we've|our|ich|mein\w*|wir|unser\w*|je|mon|ma|mes|yo|mi|mis)\b|我|私|僕",
     re.IGNORECASE,
@@ -170,21 +171,26 @@ def _words(source: Source) -> Iterator[_Line]:
             for text, directive in reading.sentences:
                 if salience.is_acknowledgement(text):
                     continue
-                rule = directive and salience.is_standing(text)
+                rule = _is_rule(text)
                 weight = _STANDING_WEIGHT if rule else _weight(text, directive)
                 yield from (_Line(part, weight * _valued(part), rule) for part in _parts(text))
         elif reading.line.role == "summary":
             for text in _section(reading.line.text, WORDS):
                 if salience.is_acknowledgement(text):
                     continue
-                rule = salience.is_standing(text) and not salience.is_question(text)
+                rule = _is_rule(text)
                 weight = _STANDING_WEIGHT if rule else _kept_weight(text)
                 yield _Line(text, weight * _valued(text), rule)
 
 
+def _is_rule(text: str) -> bool:
+    """A ban, a correction or a preference, whatever else the sentence tells of its speaker."""
+    return salience.is_standing(text) and not text.rstrip().endswith(_ASKS)
+
+
 def _weight(text: str, directive: bool) -> float:
     """What users say of themselves stays true; a question has been answered."""
-    if text.rstrip().endswith(("?", "？")):
+    if text.rstrip().endswith(_ASKS):
         return _QUESTION_WEIGHT
     return _OWN_WEIGHT if _OWN.search(text) else _DIRECTIVE_WEIGHT if directive else 1.0
 

@@ -236,3 +236,17 @@ def test_two_refusals_made_of_the_same_words_are_both_quoted() -> None:
     second = "The ticket cannot be refunded, because the booking was changed."
 
     assert quoted(("assistant", first), ("assistant", second)) == f"{REFUSED}:\n- {first}\n- {second}"
+
+
+@pytest.mark.parametrize("record", [False, True])
+@pytest.mark.parametrize(
+    "sentence", ["No, that is not it, both use the dark theme.", "I have a badge, but I don't recall its number."]
+)
+def test_corrections_and_what_users_lack_are_quoted_like_rules(sentence: str, *, record: bool) -> None:
+    """Though all of their words were said: without them the agent asks or guesses once more."""
+    talk = "That theme is dark and both have a number. Can you recall the badge I use?"
+    body = f"{WORDS}:\n- {sentence}" if record else sentence
+    lines = [("summary" if record else "user", body)]
+
+    assert f"- {sentence}" in quoted(*lines, said=talk, room=40)
+    assert quoted(*lines, said=f"{talk} {sentence}", room=40) == "", "the summary says it as it was said"
