@@ -33,7 +33,7 @@ from .paging import Answer, Line, Room, iso, lost_files, node_frame, short, spok
 from .second_look import LITTLE, Read, second_look
 
 _REGEX_SIGNS = re.compile(r"\\[dwsbDWSB.()\[\]]|\.\*|\.\+|\[[^\]]+\]|\(\?|\^\w|\w\$$|\w\|\w")
-_BLANKED = re.compile(" {40,}")  # what stands for recalled memory in a searchable text
+BLANKED = re.compile(" {40,}")  # what stands for recalled memory, or others' words, in a searchable text
 _CURSOR = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,18})\.(\d{1,18})(?:\.([01])(?:\.(\d{1,6}))?)?")
 _FRAME_CHARS = 230  # what a hit costs beside its snippet
 _SPARE_CHARS = 8000  # of an answer as JSON: up to there its snippets grow where there is room
@@ -187,7 +187,7 @@ class Search:
         if len(self._rows) < _REMEMBERED:
             self._rows.update(fresh)
         known = {store_id: fresh.get(store_id) or self._rows.get(store_id) for store_id in store_ids}
-        return {store_id: searchable(row) for store_id, row in known.items() if row is not None}
+        return {store_id: words_of(row, self._ask.speaker) for store_id, row in known.items() if row is not None}
 
     def messages(self, limit: int, last_id: int | None = None) -> Hits:
         """Matching messages."""
@@ -204,8 +204,16 @@ class Search:
         return self._as_many(
             limit,
             lambda n: self._found(min(n, _MOST_OF_SPEAKER), filters),
-            lambda _, row: speakers.is_called(self._caller.speaker(row), ask.speaker),
+            lambda hit, row: speakers.is_called(self._caller.speaker(row), ask.speaker) and self._says(hit, row),
         )
+
+    def _says(self, hit: Hit, row: Row) -> bool:
+        """Did the speaker say what was found, rather than others whose words the gateway put in front of theirs?"""
+        text, own = searchable(row), words_of(row, self._ask.speaker)
+        if own == text or hit.rung in ("near", "regex"):
+            return True
+        asked = ranking.Asked(self._query.raw, {atom: 1.0 for atom in self._query.atoms if not atom.stop})
+        return bool(asked.see(own).words) or not asked.see(text).words
 
     def _found(self, limit: int, filters: Filters) -> Hits:
         ask, scope = self._ask, self._ask.chosen.scope
@@ -256,7 +264,7 @@ class Search:
 
     def window(self, row: Row, offset: int, size: int) -> tuple[int, int]:
         """Places of the query's words in a row's text, near ``offset``."""
-        return ranking.window(searchable(row), offset, size, self._stems)
+        return ranking.window(words_of(row, self._ask.speaker), offset, size, self._stems)
 
     def summaries(self, limit: int, last_id: int | None = None) -> NodeHits:
         """Matching summaries that nothing better has replaced."""
@@ -639,8 +647,6 @@ class Search:
             item["tool_name"] = short(head.tool_name)
         if self._caller.taken_back(head):
             item["retracted"] = True
-        if speaker := spoken(self._caller.speaker(row)):
-            item["speaker"] = speaker
         if self._ask.chosen.wide:
             item["elsewhere"] = True
         if head.store_id in summaries:
@@ -648,8 +654,10 @@ class Search:
         if head.store_id in self._in_prompt:
             item["in_prompt"] = True
         item.update(self._besides(row))
-        text = searchable(row)
+        text = words_of(row, self._ask.speaker)
         start, stop = ranking.window(text, hit.offset, size, self._stems)
+        if (speaker := spoken(self._caller.speaker(row))) and markers.of_speaker(text)[start:stop].strip():
+            item["speaker"] = speaker
         said = head.role != "tool" and start < len(row.text)
         item["snippet"] = _marked(text, start, stop, None if said else documents.stretch_as_read(text, start, stop))
         item.update(_place(row, text, start, stop))
@@ -722,6 +730,11 @@ def searchable(row: Row) -> str:
     """The text of a row that the index holds."""
     entry = stored_index_row(row)
     return documents.searchable(entry.text, entry.extra)
+
+
+def words_of(row: Row, speaker: str) -> str:
+    """The text of a row that is looked at: where a speaker is asked for, blanks stand for what others said in it."""
+    return markers.of_speaker(searchable(row)) if speaker else searchable(row)
 
 
 def _address(hit: Hit | NodeHit) -> str:
@@ -832,7 +845,7 @@ def _sizes(queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room, 
 
 def _marked(text: str, start: int, stop: int, read: str | None = None) -> str:
     """A stretch of a text, as it is shown or as it reads, with marks where it is cut."""
-    shown = _BLANKED.sub(" … ", (text[start:stop] if read is None else read).rstrip(" "))
+    shown = BLANKED.sub(" … ", (text[start:stop] if read is None else read).rstrip(" "))
     return f"{'…' if start else ''}{shown}{'…' if stop < len(text) else ''}"
 
 

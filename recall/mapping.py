@@ -29,8 +29,9 @@ from ..text import tokens
 from .access import Access
 from .arguments import Address
 from .expand_query import TASK
-from .grep import NOTE, Ask, Search, searchable
+from .grep import BLANKED, NOTE, Ask, Search, searchable, words_of
 from .paging import LOST, Answer, Room, iso, spans, time_said, who
+from .speakers import is_called
 
 _MOST_CHARS: Final = 24_000  # of one message that are read
 _HITS: Final = 40  # of a search that are asked
@@ -81,6 +82,7 @@ class _Notes:
     def __init__(self, caller: Access, session_id: str, name: str) -> None:
         self._caller, self._meta = caller, Meta(caller.db)
         self._session, self._run = _RUN.format(session_id), f"{ANSWERS}{name}:"
+        self._asked = set[str]()  # other sessions may ask the same of other messages
         self.lost = ""  # why answers could not be noted
 
     def begin(self, rows: Sequence[Row], now: float) -> dict[int, str]:
@@ -88,6 +90,7 @@ class _Notes:
         for key, kept in self._meta.with_prefix(ANSWERS).items():
             if kept["at"] < now - _KEPT_S:
                 self._meta.forget(ANSWERS + key)
+        self._asked = {str(row.store_id) for row in rows}
         self._note(self._session, {"run": self._run, "asked": [row.store_id for row in rows]})
         return {int(store_id): kept["answer"] for store_id, kept in self._meta.with_prefix(self._run).items()}
 
@@ -102,7 +105,8 @@ class _Notes:
 
     def finish(self) -> None:
         try:
-            for key in [*(self._run + each for each in self._meta.with_prefix(self._run)), self._session]:
+            known = self._asked.intersection(self._meta.with_prefix(self._run))
+            for key in [*(self._run + each for each in known), self._session]:
                 self._meta.forget(key)
         except StoreError as exc:
             self.lost = str(exc)
@@ -133,6 +137,7 @@ class _Job:
     answers: dict[int, str]
     deadline: float
     notes: _Notes
+    speaker: str  # whose words alone are read; "" for all of a message
     used: int = 0
     failures: list[str] = field(default_factory=list)
     unusable: dict[int, str] = field(default_factory=dict)  # by store id: why there is no answer of it
@@ -181,9 +186,14 @@ class _Job:
         said = reply.text.strip()
         return said if len(said) <= most * _TOKEN_CHARS else f"{said[: most * _TOKEN_CHARS]}…"
 
+    def words(self, row: Row) -> str:
+        """What is read of a message."""
+        said = words_of(row, self.speaker)
+        return BLANKED.sub(" … ", said).strip() if self.speaker else said
+
     def ask(self, row: Row) -> None:
         """The answer of one message."""
-        text = f"[{_head(self.caller, row)}]\n{searchable(row)[:_MOST_CHARS]}"
+        text = f"[{_head(self.caller, row)}]\n{self.words(row)[:_MOST_CHARS]}"
         found = self.complete(_RULES, text, _ANSWER_TOKENS, row.store_id)
         if found is not None:
             with self.lock:
@@ -198,7 +208,8 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
     chosen = _chosen(caller, wanted)
     rows = chosen.rows
     owner = caller.owner
-    name = _name(owner, wanted.prompt)
+    speaker = wanted.search.speaker
+    name = _name(owner, wanted.prompt, *filter(None, [speaker]))
     session_id = caller.session.session_id if caller.session else ""
     with caller.readers.only(session_id) as mine:
         if not mine:
@@ -209,7 +220,7 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
         versions = {row.store_id: _version(row) for row in rows}
         known = {at: finished[each] for at, each in versions.items() if each in finished} | notes.begin(rows, now)
         deadline = now + config.expansion_timeout_ms / 1000
-        job = _Job(caller, wanted.prompt, config.expansion_context_tokens, known, deadline, notes)
+        job = _Job(caller, wanted.prompt, config.expansion_context_tokens, known, deadline, notes, speaker)
         _run(job, rows)
         finished |= {versions[row.store_id]: job.answers[row.store_id] for row in rows if row.store_id in job.answers}
         caller.readers.keep_as(owner, name, json.dumps(finished))
@@ -235,6 +246,7 @@ def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
         row
         for row in rows
         if row.stored_json is not LOST and not row.head.flags & Flag.OWN_TOOL and searchable(row).strip()
+        if not (speaker := wanted.search.speaker) or is_called(caller.speaker(row), speaker)
     ]
     return _Chosen(sorted(asked, key=lambda row: row.store_id), left, more)
 
@@ -336,7 +348,7 @@ def _unread(job: _Job, rows: Sequence[Row]) -> list[str]:
     out = []
     if refused := _named_few([each for each in job.unusable if each]):
         out.append(f"of {refused} the model gave no answer that can be used; the same call asks again")
-    if long := _named_few([row.store_id for row in rows if len(searchable(row)) > _MOST_CHARS]):
+    if long := _named_few([row.store_id for row in rows if len(job.words(row)) > _MOST_CHARS]):
         out.append(f"of {long} only the first {_MOST_CHARS:,} characters were read; lcm_grep finds what is behind them")
     return out
 
@@ -362,7 +374,8 @@ def _show(job: _Job, found: Sequence[Row], unasked: Sequence[str], out: Answer, 
         room.use_up(item)
         out["answers"].append(item)
     if missing:
-        out["continue_with"] = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": missing}
+        whose = {"speaker": job.speaker} if job.speaker else {}
+        out["continue_with"] = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": missing, **whose}
 
 
 def _head(caller: Access, row: Row) -> str:

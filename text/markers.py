@@ -290,27 +290,27 @@ _KEYBOARDS: Final = frozenset(("", "unknown", "cli", "tui", "acp", "local", "one
 class _Begin:
     """Place at which somebody's words begin behind what the gateway puts in front.
 
-    ``sure``: no other place could be it. ``heard``: what was spoken, of a voice message.
+    ``sure``: no other place could be it. ``heard``: places of what was spoken, of a voice message.
     """
 
     at: int
     sure: bool
-    heard: str
+    heard: tuple[tuple[int, int], ...]
 
 
 def _begin(text: str) -> _Begin:
     at, sure = _behind_earlier(text, 0, _OBSERVED, _ADDRESSED, len(text))
     while found := _leading(text, at) or _TIME.match(text, at):
         at = found[2] if isinstance(found, tuple) else found.end()
-    heard = list[str]()
+    heard = list[tuple[int, int]]()
     while found := _SENT_NOTE.match(text, at) or _HEARD.match(text, at):
         if found.re is _HEARD:
-            heard.append(found[0].replace('"', "").strip())
+            heard.append(found.span())
         else:
             sure = sure and text.count(_REPLY_END, at, _HEAD_CHARS) <= 1  # what is replied to is quoted as it was said
         at = found.end()
     at, only = _behind_earlier(text, at, _CHANNEL, _NEW_MESSAGE, _HEAD_CHARS)
-    return _Begin(at, sure and only, "\n\n".join(heard))
+    return _Begin(at, sure and only, tuple(heard))
 
 
 def _behind_earlier(text: str, at: int, head: re.Pattern[str], end: str, most: int) -> tuple[int, bool]:
@@ -343,7 +343,8 @@ def by_speaker(text: str, *, named: bool, source: str = "") -> str:
         return text  # somebody's quotation, and what is said of it
     front = name.end() if name else begin.at
     words = text[front if named and begin.sure else begin.at : front] + text[_behind_others(text, front) :]
-    return "\n\n".join(each for each in (begin.heard, words) if each) or text.partition("\n")[0]
+    heard = (text[start:stop].replace('"', "").strip() for start, stop in begin.heard)
+    return "\n\n".join(each for each in (*heard, words) if each) or text.partition("\n")[0]
 
 
 def speaker(text: str) -> tuple[str, str]:
@@ -353,6 +354,23 @@ def speaker(text: str) -> tuple[str, str]:
     begin = _begin(text)
     found = _SPEAKER.match(text, begin.at) if begin.sure else None
     return ((found["named"] or found["alone"]).strip(), found["id"] or "") if found else ("", "")
+
+
+def of_speaker(text: str) -> str:
+    """A message with blanks for all but its speaker's name and words: every character keeps its place.
+
+    The same text where the gateway names no speaker, or where a name and words may be somebody else's.
+    """
+    if not speaker(text)[0]:
+        return text
+    begin = _begin(text)
+    name = _SPEAKER.match(text, begin.at)
+    front = name.end() if name else begin.at
+    out, at = list[str](), 0
+    for start, stop in (*begin.heard, (begin.at, front), (_behind_others(text, front), len(text))):
+        out += [" " * (start - at), text[start:stop]]
+        at = stop
+    return "".join(out)
 
 
 # -- recalled memory, which the host puts into messages and takes out again ------------------------------

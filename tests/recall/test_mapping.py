@@ -149,6 +149,36 @@ def test_answers_of_an_unfinished_run_are_those_of_who_asked(tmp_path: Path) -> 
     assert len(found.model.requests) == 14
 
 
+def test_another_session_that_asks_the_same_leaves_an_unfinished_run_as_it_is(tmp_path: Path) -> None:
+    """Each is answered from the messages that it named, and the first one goes on where it was."""
+    found = unfinished(tmp_path)
+    second = found.open("second")
+    found.say(user("Offer 7 costs 700 dollars."), user("Offer 8 costs 800 dollars."), to="second")
+
+    theirs = asked(found, second, store_ids=["msg_7..msg_8"])
+    requests = len(found.model.requests)
+    mine = asked(found, store_ids=["msg_1..msg_6"])
+
+    assert [each["address"] for each in theirs["answers"]] == ["msg_7", "msg_8"]
+    assert [each["address"] for each in mine["answers"]] == [f"msg_{n}" for n in range(1, 7)]
+    assert len(found.model.requests) - requests == 4
+
+
+def test_a_speaker_is_asked_for_their_own_words_alone(tmp_path: Path) -> None:
+    """Named by addresses, too; others' words in the same message are not given to the model."""
+    found = archive(tmp_path)
+    found.me = found.open("group", platform="telegram", host_key="agent:main:telegram:group:-100")
+    heard = "[Recent channel messages]\n[Anna] Offer 1 costs 100 dollars.\n\n[New message]\n"
+    found.say(
+        user("[Ben|2]\nOffer 2 costs 200 dollars."), user(f"{heard}[Carl|3]\nOffer 3 costs 300 dollars."), to="group"
+    )
+
+    answer = asked(found, store_ids=["msg_1..msg_2"], speaker="Carl")
+
+    assert [(each["address"], each["answer"]) for each in answer["answers"]] == [("msg_2", "300")]
+    assert "Offer 1" not in str(found.model.requests)
+
+
 def test_answers_go_when_a_message_is_rewritten(tmp_path: Path) -> None:
     """What a model made of it must not outlive it."""
     found = unfinished(tmp_path)

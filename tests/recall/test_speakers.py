@@ -124,6 +124,36 @@ def test_a_speaker_filter_lets_nobody_else_through(tmp_path: Path, name: str) ->
 
 
 @pytest.mark.parametrize(
+    "others",
+    [
+        f"{HEARD}[Anna|1]\nthe budget is 40\n[Eve|4]\nthe budget is 50{ADDRESSED}",
+        "[Recent channel messages]\n[Anna] the budget is 40\n\n[New message]\n",
+        '[Replying to: "the budget is 40"]\n\n',
+    ],
+    ids=["heard before", "channel", "quoted"],
+)
+def test_what_others_said_in_the_same_message_is_not_the_speakers(tmp_path: Path, others: str) -> None:
+    """The gateway puts it in front: it is neither found as theirs nor shown beside what they said."""
+    archive = group(tmp_path, f"{others}[Carl|3]\nlunch at 12 in the garden")
+    (found,) = archive.grep("lunch", speaker="Carl")["results"]
+
+    assert archive.found("budget", speaker="Carl") == []
+    assert archive.found("budg.t", speaker="Carl", mode="regex") == []
+    assert archive.found("what did Carl say?") == [1]
+    assert "budget" not in found["snippet"]
+    assert "lunch at 12 in the garden" in found["snippet"]
+
+
+def test_a_stretch_of_what_others_said_is_not_shown_under_the_speakers_name(tmp_path: Path) -> None:
+    """Who said that is not known for sure."""
+    heard = "\n".join(f"[Anna|1]\nthe garden of the year {n} has many flowers" for n in range(400))
+    archive = group(tmp_path, f"{HEARD}[Eve|4]\nthe budget is 50\n{heard}{ADDRESSED}[Carl|3]\nlunch at 12")
+
+    assert "msg_1 user Carl (3) " in archive.raw("lcm_grep", query="lunch", role="user")
+    assert "Carl" not in archive.raw("lcm_grep", query="budget", role="user")
+
+
+@pytest.mark.parametrize(
     ("question", "found"),
     [
         ("what did Anna say?", [5, 1]),
