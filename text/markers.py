@@ -90,6 +90,12 @@ _FENCE = re.compile(
     r"(supermemory-(?:context|containers)|hindsight[-_]memories|relevant[-_]memories)>[ \t]*\r?$)",
     re.IGNORECASE,
 )
+#: In a reply the host's own is an echo in code and in quotes, too: the model had it before it, and nobody said it.
+_ECHOED = re.compile(
+    r"(?m)^(?:[ \t>]*<(memory-context)>[\s>]*\[System note:\s*The following is recalled memory|"
+    r" {0,3}<(supermemory-(?:context|containers)|hindsight[-_]memories|relevant[-_]memories)>[ \t]*\r?$)",
+    re.IGNORECASE,
+)
 _CODE = re.compile(r"(?m)^ {0,3}(?:```|~~~)")
 _SKILL_HEAD: Final = "[IMPORTANT: The user has invoked the "
 _SKILL_SINGLE: Final = "The full skill content is loaded below.]"
@@ -167,29 +173,30 @@ def _may_recall(text: str) -> bool:
     return "emor" in text or "EMOR" in text
 
 
-def _recalled(text: str) -> Iterator[tuple[int, int]]:
+def _recalled(text: str, fence: re.Pattern[str] = _FENCE) -> Iterator[tuple[int, int]]:
     """Places of blocks of recalled memory, tags included; one that is not closed is none. Linear.
 
-    Nor is one that somebody quotes in a block of code, which begins before it and ends behind it.
+    Nor is one that somebody quotes in a block of code, which begins before it and ends behind it, unless it is an echo.
     """
-    if not _may_recall(text) or not _FENCE.search(text):
+    if not _may_recall(text) or not fence.search(text):
         return
     at, open_ended, code = 0, set[str](), False
     last = max((line.start() for line in _CODE.finditer(text)), default=-1)
-    while head := _FENCE.search(text, at):
+    while head := fence.search(text, at):
         tag = (head[1] or head[2]).lower()
-        tail = None if tag in open_ended else _fence_end(tag).search(text, head.end())
+        echo = fence is _ECHOED and head[1]
+        tail = None if tag in open_ended else _fence_end(tag, r"[ \t>]*" if echo else " {0,3}").search(text, head.end())
         code ^= sum(1 for _ in _CODE.finditer(text, at, head.start())) % 2 == 1
         if tail is None:
             open_ended.add(tag)
-        elif not code or last < tail.end():
+        elif echo or not code or last < tail.end():
             yield head.start(), tail.end()
         at = (tail or head).end()
 
 
 @lru_cache(maxsize=8)
-def _fence_end(tag: str) -> re.Pattern[str]:
-    return re.compile(rf"(?im)^ {{0,3}}</\s*{tag}\s*>(?=[ \t\r]*$)")
+def _fence_end(tag: str, before: str) -> re.Pattern[str]:
+    return re.compile(rf"(?im)^{before}</\s*{tag}\s*>(?=[ \t\r]*$)")
 
 
 def unrecalled(role: str, text: str, *, blanks: bool = True) -> str:
@@ -200,7 +207,7 @@ def unrecalled(role: str, text: str, *, blanks: bool = True) -> str:
     if role not in ("user", "assistant"):
         return text
     out, at = list[str](), 0
-    for start, stop in _recalled(text):
+    for start, stop in _recalled(text, _ECHOED if role == "assistant" else _FENCE):
         out += [text[at:start], " " * (stop - start) * blanks]
         at = stop
     return "".join([*out, text[at:]]) if at else text

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,27 @@ def test_recalled_memory_that_the_user_quotes_in_code_is_what_he_says(block: str
     assert markers.typed(text) == text
     assert markers.unrecalled("user", text) == text
     assert [piece.text.strip() for piece in markers.pieces(f"{text}\n\n{MEMORY}") if not piece.kind] == [text]
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        f"```\n{MEMORY}\n```",
+        f"- it says\n\n      ~~~xml\n{textwrap.indent(MEMORY, ' ' * 6)}\n      ~~~",
+        textwrap.indent(MEMORY, "> ", lambda _: True),
+        textwrap.indent(MEMORY, "> > ", lambda _: True),
+    ],
+    ids=["code", "code in a list", "quote", "quote in a quote"],
+)
+def test_recalled_memory_that_a_reply_repeats_in_code_or_in_quotes_is_not_searched(tmp_path: Path, echo: str) -> None:
+    """Nobody said it here; the reply comes back exactly."""
+    text = f"You told me of the plants:\n\n{echo}\n\nThat is all."
+    archive = Archive(tmp_path, user("what do you know?"), says(text))
+
+    assert archive.found("tea") == []
+    assert archive.found("plants") == [2]
+    assert "tea" not in markers.unrecalled("assistant", text, blanks=False)
+    assert archive.read("msg_2") == text
 
 
 @pytest.mark.parametrize("memory", ["likes [tea]", "```\nlikes [tea]\n```", "~~~\nlikes [tea]"])
