@@ -209,7 +209,7 @@ class Sessions:
             )
 
     def claim(self, session: Session, principal: str, *, platform: str = "", host_key: str | None = None) -> None:
-        """The conversation of a session, and all its sessions, belong to a principal from now on.
+        """The conversation of a session, all its sessions and what its sub-agents did belong to a principal from now on.
 
         ``platform`` and ``host_key``: of the session, where they were not known when it began.
         """
@@ -219,9 +219,13 @@ class Sessions:
                 "WHERE session_id = ?",
                 (platform, host_key or "", session.session_id),
             )
-            where = (principal, session.conversation_id)
-            self._db.execute("UPDATE conversations SET principal = ? WHERE conversation_id = ?", where)
-            self._db.execute("UPDATE sessions SET principal = ? WHERE conversation_id = ?", where)
+            nobody = session.principal if session.unclaimed else alone(session.session_id)
+            for table in ("conversations", "sessions"):
+                self._db.execute(
+                    f"UPDATE {table} SET principal = :principal WHERE conversation_id = :conversation OR conversation_id IN "
+                    "(SELECT conversation_id FROM sessions WHERE origin = 'subagent' AND principal = :nobody)",
+                    {"principal": principal, "conversation": session.conversation_id, "nobody": nobody},
+                )
 
     def uncarry(self, conversation_id: int, principal: str) -> None:
         """Let a conversation show no nodes of other principals that were carried into it."""

@@ -356,7 +356,7 @@ def _source_messages(
         first = not items
         if first and offset and caller.payloads is not None:
             row = caller.payloads.whole(row)  # the page before ended in front of a stored file
-        shown = show(row, room, Part(offset if first else 0))
+        shown = show(row, room, Part(offset if first else 0), _told(caller, row))
         if shown.next_offset is not None and not first and before.tokens < 1000 and len(exact(row)[0] or "") < 8000:
             return items, 0  # a message that fits on the next page is not torn apart for a few lines on this one
         items.append(with_handle(shown))

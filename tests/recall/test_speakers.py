@@ -79,6 +79,8 @@ def test_every_hit_and_page_of_a_group_says_who_spoke(tmp_path: Path) -> None:
     assert {hit.get("speaker") for hit in archive.grep("budget", role="user")["results"]} == {"Anna (4711)", "Ben"}
     assert [each.get("speaker") for each in archive.transcript("group")] == ["Anna (4711)", None, "Ben", None]
     assert archive.call("lcm_expand", store_id="msg_3")["speaker"] == "Ben"
+    archive.node("the budget", [1, 3])
+    assert [each.get("speaker") for each in archive.sources("sum_1")] == ["Anna (4711)", "Ben"]
     assert "msg_3 user Ben " in archive.raw("lcm_grep", query="budget")
 
 
@@ -356,6 +358,18 @@ def test_a_subagents_result_carries_the_address_of_its_record(tmp_path: Path, ou
     assert 'record of the sub-agent "Count the apples."' in archive.raw("lcm_grep", query="seven")
 
 
+@pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
+def test_below_a_summary_a_subagents_result_carries_it_too(tmp_path: Path, outcome: dict[str, Any]) -> None:
+    """That is where a parent finds it after a compaction."""
+    archive = family(tmp_path, outcome)
+    archive.node("apples were counted", [1, 2, 7])
+
+    (record,) = archive.call("lcm_expand", node_id="sum_1")["expanded"][-1]["subagents"]
+
+    assert record["read"]["store_id"] == "msg_3..msg_6"
+    assert 'record of the sub-agent "Count the apples."' in archive.raw("lcm_expand", node_id="sum_1")
+
+
 def test_another_tasks_result_does_not_carry_it(tmp_path: Path) -> None:
     """Only what was asked of the child is the child's."""
     archive = family(tmp_path, OUTCOMES["a result"], goal="Count the pears.")
@@ -423,6 +437,25 @@ def test_a_record_that_may_not_be_read_is_not_named(tmp_path: Path) -> None:
     archive.say(user(REPORT), to="group")
 
     assert "subagents" not in archive.call("lcm_expand", store_id="msg_4")
+
+
+def test_a_record_is_found_where_its_parents_owner_becomes_known_later(tmp_path: Path) -> None:
+    """What a sub-agent did for somebody unknown is theirs when they are known."""
+    archive = Archive(tmp_path)
+    archive.me = archive.open("chat", platform="")
+    archive.say(user("count all"), to="chat")
+    archive.open("child", platform="", parent=archive.me, origin="subagent")
+    archive.open("other", platform="", parent=archive.open("unknown", platform=""), origin="subagent")
+    archive.say(user("Count the apples."), says("There are seven."), to="child")
+    archive.say(user("Count the apples."), says("There are nine."), to="other")
+    archive.say(user(REPORT), to="chat")
+    archive.sessions.claim(archive.me, "telegram:dm:7", platform="telegram", host_key="agent:main:telegram:dm:7")
+    archive.me = archive.sessions.find("chat") or archive.me
+
+    (record,) = archive.call("lcm_expand", store_id="msg_6")["subagents"]
+
+    assert record["read"]["store_id"] == "msg_2..msg_3"
+    assert "nine" not in archive.raw("lcm_grep", query="there are nine", session_scope="all")
 
 
 def test_all_that_one_of_many_said_is_on_the_pages(tmp_path: Path) -> None:
