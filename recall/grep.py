@@ -201,11 +201,12 @@ class Search:
         ask = self._ask
         named = words.phrase(ask.speaker)  # "" of a name without a letter: then each message tells
         filters = Filters(("user",), ask.sources, ask.since, ask.until, last_id=last_id, speaker=named)
-        return self._as_many(
+        found = self._as_many(
             limit,
             lambda n: self._found(min(n, _MOST_OF_SPEAKER), filters),
             lambda hit, row: speakers.is_called(self._caller.speaker(row), ask.speaker) and self._says(hit, row),
         )
+        return found if _matching(found.hits) else replace(found, hits=())  # beside what others said
 
     def _says(self, hit: Hit, row: Row) -> bool:
         """Did the speaker say what was found, rather than others whose words the gateway put in front of theirs?"""

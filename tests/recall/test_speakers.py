@@ -136,12 +136,16 @@ def test_a_speaker_filter_lets_nobody_else_through(tmp_path: Path, name: str) ->
 )
 def test_what_others_said_in_the_same_message_is_not_the_speakers(tmp_path: Path, others: str) -> None:
     """The gateway puts it in front: it is neither found as theirs nor shown beside what they said."""
-    archive = group(tmp_path, f"{others}[Carl|3]\nlunch at 12 in the garden")
-    (found,) = archive.grep("lunch", speaker="Carl")["results"]
+    archive = group(tmp_path, f"{others}[Carl|3]\nlunch at 12 in the garden", "[Carl|3]\nand tea at 4")
+    found = archive.grep("lunch", speaker="Carl")["results"][0]
 
     assert archive.found("budget", speaker="Carl") == []
+    assert (
+        "Carl said nothing that these words find: this is what others said"
+        in archive.grep("what did Carl say about the budget?")["notes"]
+    )
     assert archive.found("budg.t", speaker="Carl", mode="regex") == []
-    assert archive.found("what did Carl say?") == [1]
+    assert archive.found("what did Carl say?") == [3, 1]
     assert "budget" not in found["snippet"]
     assert "lunch at 12 in the garden" in found["snippet"]
 
