@@ -55,8 +55,7 @@ from .ops.upkeep import Collector, Upkeep
 from .prompt.context_message import carried_text
 from .prompt.present_state import PresentState
 from .prompt.rewrites import Oversized, RequestRewrites, Superseded
-from .recall import beside
-from .recall.access import Access, EngineState, LiveList, Price
+from .recall.access import Access, EngineState, LiveList, Price, may_report, subagent_lines
 from .recall.paging import Readers
 from .records import Flag, Summary, SummaryTask
 from .search import scope
@@ -648,10 +647,10 @@ class Runtime:
     def delegated(self, engine: LiveEngine, session_id: str, seen: StoredList) -> str:
         """Addresses of the records of the sub-agents whose result the newest message is; "" for any other message."""
         session, newest = self.find_session(session_id), seen.transcript.entries[-1:]
-        if session is None or not newest or not newest[0].ids or not beside.may_report(seen.messages[-1]):
+        if session is None or not newest or not newest[0].ids or not may_report(seen.messages[-1]):
             return ""
         access = self.access(session, rights_of(engine, session, session_id))
-        return "".join(beside.note(access, row) for row in access.rows(newest[0].ids[-1:]))
+        return "".join(subagent_lines(access, row) for row in access.rows(newest[0].ids[-1:]))
 
     # -- rights -----------------------------------------------------------------------------------------
     def access(
