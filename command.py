@@ -50,7 +50,7 @@ from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
 from .session import Session, principal_of
-from .text.printable import printable
+from .text.content import printable
 
 _OPERATORS = (
     "`/lcm {0}` works on the whole archive, which others have a part in; it is the operator's: `hermes lcm {0}`"

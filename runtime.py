@@ -41,14 +41,12 @@ from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest
 from .ingest.transcript import UNSEEN, Recognised, StoredList, Transcript
 from .ledger.table import Ledger
-from .llm.breaker import Breaker, SpendGuard
-from .llm.client import HostModel
+from .llm.client import Breaker, HostModel, SpendGuard
 from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
 from .ops import metrics, pull
 from .ops.costs import Costs
 from .ops.forget.retention import Schedule
 from .ops.metrics import Metrics
-from .ops.orders import Orders
 from .ops.render import moment
 from .ops.survey import Survey
 from .ops.upkeep import Collector, Upkeep
@@ -66,7 +64,7 @@ from .search.index import prepare as prepare_indexes
 from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
 from .search.semantic import PACKAGES, Semantic
 from .search.vectors import Vectors
-from .session import CLIENTS, Session, Sessions, alone
+from .session import CLIENTS, Orders, Session, Sessions, alone
 from .storage.connection import Database, Databases
 from .storage.leases import Leases
 from .storage.meta import SHOWN, Health, Meta

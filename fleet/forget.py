@@ -15,9 +15,9 @@ from ..errors import FleetError, FleetUnavailable
 from ..ops.forget import holds, proof, purge
 from ..ops.forget.elsewhere import Reach, Table
 from ..records import Flag
-from ..storage.packing import pack, unpack
 from ..store import MessageStore
 from ..text import content
+from ..text.content import pack, unpack
 from . import copies
 from .member import Member, member_of
 from .objects import ODD, fetched, is_elsewhere, objects_of

@@ -19,8 +19,7 @@ from ..search.query import stems
 from ..session import INHERITS, alone, is_alone
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
-from ..storage.packing import pack
-from ..text.content import encode
+from ..text.content import encode, pack
 from .covered import GONE, without_words
 from .numbers import Numbers
 from .objects import is_elsewhere, objects_of

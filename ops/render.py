@@ -12,7 +12,7 @@ from typing import Any
 from ..config import MODE_SETTINGS, setting_text
 from ..errors import StoreEarlier
 from ..records import STATED
-from ..text.printable import one_line
+from ..text.content import one_line
 from .findings import FAIL, PASS, WARN
 
 _MARK = {PASS: "ok", WARN: "warning", FAIL: "FAILED"}

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from ..config import MODE_SETTINGS
 from ..errors import BadRequest
+from ..session import Orders, Rotation
 from ..storage.files import Progress, silent
 from . import backup
 from .answers import Answer, Verb, Words, newest
 from .coverage import lacking
-from .orders import Orders, Rotation
 from .render import counted
 
 if TYPE_CHECKING:

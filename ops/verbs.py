@@ -14,10 +14,9 @@ from ..config import KNOBS, setting_text
 from ..errors import BadRequest
 from ..host import facts
 from ..recall.access import Access
-from ..session import LOCAL
+from ..session import LOCAL, Orders
 from . import backup, costs, explain, install, listing, presets, render, replay, settings
 from .answers import FOUND, OK, Answer, Words, at_most, one
-from .orders import Orders
 from .status import PLUGIN
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 from ..errors import BadRequest
 from ..schemas import ROLES, Param, Tool
 from ..text import content, markup, tokens
-from ..text.printable import one_line
+from ..text.content import one_line
 from .paging import Answer, dumps, short
 
 _OURS: Final = re.compile("(^|[\n\r\x0b\x0c\x85\u2028\u2029])([ \t]*)(?=(?:msg|sum|file)_|lcm|[1|i]cm:)", re.IGNORECASE)

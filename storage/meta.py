@@ -2,7 +2,7 @@
 Notes of a database on itself: small facts by name, and problems that were survived, until they are resolved (P9).
 
 Owns the tables ``meta`` and ``health``. A fact is JSON. Its prefix tells whose it is: ``rotate:`` and ``dissolved:`` are
-orders of an operator, ``notices:`` and ``pulled:`` a chat's wishes (``ops/orders.py``), ``purging:`` what a purge has still to
+orders of an operator, ``notices:`` and ``pulled:`` a chat's wishes (``session.py``), ``purging:`` what a purge has still to
 erase, ``removed:`` counts addresses without a row (deleted by an operator, lost to a salvage, or never given here); others are
 states that outlive a process (breakers, what was spent). A problem lives in memory first, because the database may be the
 problem; it is written as soon as that works.

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "runtime": "archive compaction config dag errors fleet host importers ingest ledger llm ops ops.forget prompt recall records "
     "search session storage store text",
     "fleet": "archive config errors importers ops ops.forget recall records search session storage store text",
-    "ops.forget": "compaction errors llm ops ops.doctor recall records search storage store text",
+    "ops.forget": "compaction errors llm ops ops.doctor recall records search session storage store text",
     "ops.doctor": "config dag errors ingest ops recall records search session storage store text",
     "importers": "archive config dag errors host ingest ops recall records search session storage store text",
     "ops": "archive compaction config dag errors host ingest ledger recall records search session storage store text",

@@ -34,6 +34,7 @@ from ...records import (
     SummaryTask,
 )
 from ...search.documents import STORE_ID_SQL
+from ...session import Orders, Rotation
 from ...storage import disk, files
 from ...storage.files import Progress, silent
 from ...storage.foreign import HOST_FILE, of_host
@@ -42,7 +43,6 @@ from ...store import MessageStore
 from ...text import content, tokens
 from .. import backup
 from ..doctor import clean
-from ..orders import Orders, Rotation
 from ..upkeep import reindex
 from . import holds, proof
 from .elsewhere import Others, Reach, Selection, Table
