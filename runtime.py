@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from . import config as settings
-from .archive.costs import TokenCosts
-from .archive.ranges import ArchivedRanges, Archives
+from .archive.ranges import ArchivedRanges, Archives, TokenCosts
 from .compaction import plan
 from .compaction.background import FOLDS, Preparer
 from .compaction.compactor import Compactor
@@ -35,7 +34,7 @@ from .errors import Overtaken, StoreCorrupt, StoreError, StoreReadOnly
 from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
-from .host.offers import Offers
+from .host.facts import Offers
 from .importers.standby import Standby
 from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest

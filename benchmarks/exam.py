@@ -54,7 +54,7 @@ def drive(
     """(the exam after the last turn, its probes)."""
     from hermes_lcm.command import operator_access
     from hermes_lcm.exam import grading
-    from hermes_lcm.exam.probes import probes
+    from hermes_lcm.exam.grading import probes
 
     InstantModel().install()
     given = {"context_threshold": SHARE, "summary_spend_max_calls": 0, "foreground_budget_ms": 600_000, **settings}

@@ -13,7 +13,7 @@ from ..config import MODE_SETTINGS, setting_text
 from ..errors import StoreEarlier
 from ..records import STATED
 from ..text.content import one_line
-from .findings import FAIL, PASS, WARN
+from .answers import FAIL, PASS, WARN
 
 _MARK = {PASS: "ok", WARN: "warning", FAIL: "FAILED"}
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ..archive.costs import CostList
-from ..archive.ranges import ArchivedRanges, Archives
+from ..archive.ranges import ArchivedRanges, Archives, CostList
 from ..config import Config, mode_of
 from ..dag import SummaryDag
 from ..errors import BadRequest, NotFound

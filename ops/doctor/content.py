@@ -18,8 +18,8 @@ from ...search import vectors
 from ...session import LOCAL, Orders, Session, principal_of
 from ...storage.foreign import of_host
 from ...text import blobs
+from ..answers import Finding, fail, ok, warn
 from ..backup import way_back
-from ..findings import Finding, fail, ok, warn
 from ..render import counted
 from ..survey import RECENT_ROWS, Survey
 

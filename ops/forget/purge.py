@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...compaction.compactor import source_lines
 from ...compaction.plan import target_tokens
-from ...compaction.sources import source_lines
 from ...errors import BadRequest, StoreBusy, StoreError
 from ...llm.extract import digest
 from ...llm.source import Source

@@ -12,7 +12,7 @@ from worlds.archive import Agent
 from worlds.process import Chat, Script, World, alternates, chat
 
 from hermes_lcm.archive import ranges
-from hermes_lcm.archive.costs import TokenCosts, length
+from hermes_lcm.archive.ranges import TokenCosts, length
 from hermes_lcm.errors import BadRequest, NotFound
 from hermes_lcm.ops.doctor import clean
 from hermes_lcm.ops.survey import Survey

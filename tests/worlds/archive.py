@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hermes_lcm.archive.costs import CostList, TokenCosts
+from hermes_lcm.archive.ranges import CostList, TokenCosts
 from hermes_lcm.prompt.rewrites import Shown, rewrite_list
 from hermes_lcm.recall import archive, lines
 from hermes_lcm.recall.access import Access, EngineState, LiveList
