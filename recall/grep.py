@@ -210,9 +210,12 @@ class Search:
 
     def _says(self, hit: Hit, row: Row) -> bool:
         """Did the speaker say what was found, rather than others whose words the gateway put in front of theirs?"""
-        text, own = searchable(row), words_of(row, self._ask.speaker)
-        if own == text or hit.rung in ("near", "regex"):
+        text = searchable(row)
+        own = markers.of_speaker(text)
+        if own == text or hit.rung == "near":
             return True
+        if hit.rung == "regex":
+            return bool(self._ask.speaker) or own[hit.offset : hit.offset + 1] == text[hit.offset : hit.offset + 1]
         asked = ranking.Asked(self._query.raw, {atom: 1.0 for atom in self._query.atoms if not atom.stop})
         return bool(asked.see(own).words) or not asked.see(text).words
 
@@ -657,8 +660,12 @@ class Search:
         item.update(self._besides(row))
         text = words_of(row, self._ask.speaker)
         start, stop = ranking.window(text, hit.offset, size, self._stems)
-        if (speaker := spoken(self._caller.speaker(row))) and markers.of_speaker(text)[start:stop].strip():
-            item["speaker"] = speaker
+        if (
+            (who := spoken(self._caller.speaker(row)))
+            and self._says(hit, row)
+            and markers.of_speaker(text)[start:stop].strip()
+        ):
+            item["speaker"] = who
         said = head.role != "tool" and start < len(row.text)
         item["snippet"] = _marked(text, start, stop, None if said else documents.stretch_as_read(text, start, stop))
         item.update(_place(row, text, start, stop))

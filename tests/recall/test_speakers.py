@@ -160,6 +160,21 @@ def test_a_stretch_of_what_others_said_is_not_shown_under_the_speakers_name(tmp_
 
 
 @pytest.mark.parametrize(
+    "asked", [{"query": "who said that the deploy failed?"}, {"query": "deploy .ailed", "mode": "regex"}]
+)
+def test_what_others_said_is_not_told_as_the_words_of_who_spoke_behind_them(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    """Though a short message is shown whole."""
+    archive = group(tmp_path, f"{HEARD}[Ben|2]\nthe deploy failed{ADDRESSED}[Carl|3]\nlunch at 12", "[Anna|1]\nhello")
+    found = next(each for each in archive.call("lcm_grep", **asked)["results"] if each["store_id"] == 1)
+
+    assert "[Carl|3]" in found["snippet"]
+    assert "speaker" not in found
+    assert archive.grep("lun.h", mode="regex")["results"][0]["speaker"] == "Carl (3)"
+
+
+@pytest.mark.parametrize(
     ("question", "found"),
     [
         ("what did Anna say?", [5, 1]),
