@@ -45,7 +45,7 @@ from .. import backup
 from ..doctor import clean
 from ..upkeep import reindex
 from . import holds, proof
-from .elsewhere import Others, Reach, Selection, Table
+from .proof import Others, Reach, Selection, Table
 
 if TYPE_CHECKING:
     from ...recall.access import Access
