@@ -83,6 +83,10 @@ _ENDING: Final = f'End with: "Expand for details about: <{LEFT_OUT}>"'
 _CLOSING: Final = f"""\
 Write the record now, in the conversation's language. Begin each sentence with who did what: "The user asked", \
 "The user decided", "The assistant did", "The tool returned". {_ENDING}"""
+# Of a part that is all work, a small model that is shown "The user asked" makes up a request for each call, without end.
+_CLOSING_OF_WORK: Final = f"""\
+Write the record now, in the conversation's language. No user speaks in this part: tell of no request of theirs. Say what \
+the assistant did and what the tools showed, each thing once. {_ENDING}"""
 
 #: Where users speak. ``llm/stated.py`` reads what comes of it.
 _FACTS: Final = f"""\
@@ -94,7 +98,9 @@ _REFUSED: Final = "An earlier attempt at this record was refused."
 _BEGINS: Final = "source begins; lines that start with this mark name address, speaker and time"
 
 #: All that the prompts say by themselves: no record has it in it.
-OWN_WORDS: Final = (_RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _CLOSING, _FACTS, _REFUSED, _BEGINS)
+OWN_WORDS: Final = (
+    _RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _CLOSING, _CLOSING_OF_WORK, _FACTS, _REFUSED, _BEGINS,
+)  # fmt: skip
 _INSTRUCTION_CHARS: Final = sum(map(len, (_RULES, _LEAF, _DETAILED, _CLOSING, _BEGINS)))
 
 
@@ -306,22 +312,22 @@ def shortened(text: str, room: int) -> str:
     segments = _segments(text, min(_SEGMENT_CHARS, room // 4))
     chosen = _choose(segments, room)
     out: list[str] = []
-    gap = 0
+    gap = ""
     for n, segment in enumerate(segments):
         if n in chosen:
-            if gap:
-                out.append(f"{_gap(gap)}\n")
-                gap = 0
+            out.append(_gap(gap, "\n"))
+            gap = ""
             out.append(segment)
         else:
-            gap += len(segment)
-    if gap:
-        out.append(_gap(gap))
+            gap += segment
+    out.append(_gap(gap, ""))
     return "".join(out)
 
 
-def _gap(chars: int) -> str:
-    return f"[... {chars} characters ...]"  # without a comma: of "1,321" a weak model keeps "321"
+def _gap(text: str, end: str) -> str:
+    """The mark of what is left out, or the text itself where it is no longer."""
+    mark = f"[... {len(text)} characters ...]{end}"  # without a comma: of "1,321" a weak model keeps "321"
+    return mark if len(text) > len(mark) else text
 
 
 # --------------------------------------------------------------------------------------------------------- prompts
@@ -360,10 +366,14 @@ def _complaint(complaint: Complaint) -> str:
     return " ".join(out)
 
 
-def _instruction(task: SummaryTask, style: str) -> str:
-    by_depth = _LEAF if task.depth == 0 else _ARCS if task.depth == 1 else _DURABLE
-    words = max(40, int(task.target_tokens * 0.7) // 10 * 10)
-    return f"{by_depth}\n{style.format(words=words)}\n{_ENDING}"
+def _styled(task: SummaryTask, style: str) -> str:
+    return style.format(words=max(40, int(task.target_tokens * 0.7) // 10 * 10))
+
+
+def _closing(depth: int, heard: bool) -> list[str]:
+    if depth:
+        return [_CLOSING]
+    return [_CLOSING, _FACTS] if heard else [_CLOSING_OF_WORK]
 
 
 def build(
@@ -374,9 +384,12 @@ def build(
     custom_instructions: str = "",
     complaint: Complaint | None = None,
 ) -> Prompt:
-    """The prompt for one attempt. ``style`` is "detailed" or "bullets"; ``max_chars`` bounds the source as shown."""
+    """The prompt for one attempt. ``style`` is "detailed" or "bullets"; ``max_chars`` bounds the source as shown.
+
+    What is different in another attempt stands behind the source: up to there a server need not read it again.
+    """
     fence = fence_for([*(line.text for line in task.lines), task.memory_context, task.previous])
-    instruction = _instruction(task, _BULLETS if style == "bullets" else _DETAILED)
+    by_depth = _LEAF if task.depth == 0 else _ARCS if task.depth == 1 else _DURABLE
     source: list[str] = []
     left_out = 0
     lines = [line for line in task.lines if line.text]
@@ -386,12 +399,13 @@ def build(
         left_out += max(0, len(line.text) - room)
         source.append(f"{fence} {title}\n{shortened(read_of(line), room)}")
     parts = [
-        instruction,
+        f"{by_depth}\n{_styled(task, _DETAILED)}\n{_ENDING}",
         *_context(task, custom_instructions, fence),
         f"{fence} {_BEGINS}",
         "\n".join([*source, f"{fence} source ends"]),
     ]
-    asked = [_CLOSING, *([_FACTS] if task.depth == 0 and any(line.role == "user" for line in lines) else [])]
+    bullets = [_styled(task, _BULLETS)] if style == "bullets" else []
+    asked = [*bullets, *_closing(task.depth, any(line.role == "user" for line in lines))]
     user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), *asked])
     return Prompt(
         messages=({"role": "system", "content": _RULES}, {"role": "user", "content": user}),

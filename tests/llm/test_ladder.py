@@ -205,6 +205,15 @@ def test_bullets_are_the_second_attempt():
     )
 
 
+def test_a_retry_reads_the_same_up_to_the_end_of_the_source():
+    """A server that keeps what it read last need not read the source again."""
+    model = Scripted([BAD["empty"], lambda prompt: Reply(honest(prompt))])
+    summarise(model)
+    first, retry = model.prompts
+
+    assert first.split(" source ends")[0] == retry.split(" source ends")[0]
+
+
 def test_what_the_source_lacks_is_named_in_the_retry():
     """And a clean answer is taken."""
     model = Scripted([lambda p: Reply(honest(p) + "\nIt touched src/ghost/file.py."), lambda p: Reply(honest(p))])
@@ -535,6 +544,16 @@ def test_depths_are_told_different_things():
     assert len({prompt_of(task(depth=depth)) for depth in (0, 1, 2)}) == 3
 
 
+def test_of_a_part_in_which_no_user_speaks_nobody_is_shown_how_to_tell_a_request():
+    """A small model makes up one for each call otherwise; records tell of users who speak no more."""
+    alone = [line for line in work() if line.role != "user"]
+
+    assert "tell of no request of theirs" in prompt_of(task(alone))
+    assert '"The user asked"' not in prompt_of(task(alone))
+    assert '"The user asked"' in prompt_of(task())
+    assert '"The user asked"' in prompt_of(task(alone, depth=1))
+
+
 def test_focus_memory_instructions_and_the_previous_record_are_honoured():
     """All of them reach the model."""
     prompt = prompt_of(
@@ -642,6 +661,14 @@ def test_long_results_share_the_room_and_show_what_tells():
         for part in ("first line", "last line", "ERROR in src/deep/middle.py: exit code 3", "u" * 9000)
     )
     assert re.search(r"\[\.\.\. [\d,]+ characters \.\.\.\]", built.text)
+
+
+def test_what_is_no_longer_than_the_mark_of_a_gap_is_shown():
+    """Code is full of empty lines and of closing brackets."""
+    plain = "plain words\n" * 500
+    shown = prompts.shortened(f"{plain}error: no such file\n\nfailed with exit code 3\n{plain}", 4_000)
+
+    assert "error: no such file\n\nfailed with exit code 3\n" in shown
 
 
 @pytest.mark.parametrize(
