@@ -361,24 +361,26 @@ class Fact:
         return _CHANGED.search(beside) is not None or _NEW.match(self.subject) is not None
 
 
-def stated(text: str, source: str = "") -> tuple[Fact, ...]:
-    """The facts of what a user said, in order. ``source``: platform that it came from."""
+def stated(text: str, source: str = "", *, named: bool = False) -> tuple[Fact, ...]:
+    """The facts of what a user said, in order. ``source``: platform that it came from; ``named``: a speaker's name stands in front."""
     if markers.host_block(text):
         return ()
-    said = own_words(markers.by_speaker(markers.typed(text), named=False, source=source)[:_READ_CHARS])
+    said = own_words(markers.by_speaker(markers.typed(text), named=named, source=source)[:_READ_CHARS])
     return tuple(islice(_found(said), _OF_A_MESSAGE))
 
 
-def told(text: str, facts: Iterable[StatedFact], known: Iterable[Fact], source: str = "") -> tuple[Fact, ...]:
+def told(
+    text: str, facts: Iterable[StatedFact], known: Iterable[Fact], source: str = "", *, named: bool = False
+) -> tuple[Fact, ...]:
     """The facts that a summariser found in what a user said, as far as the same words stand there and state them.
 
-    ``known``: those that the rules found, which are not told again. ``source``: platform that it came from.
+    ``known``: those that the rules found, which are not told again. ``source`` and ``named``: as of ``stated``.
     """
     facts = tuple(facts)
     if not facts or markers.host_block(text):
         return ()
     typed = markers.typed(text).strip()
-    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=False, source=source)[:_TOLD_CHARS])))
+    own = tuple(salience.sentences(own_words(markers.by_speaker(typed, named=named, source=source)[:_TOLD_CHARS])))
     out = list(known)
     for each in facts:
         fact = _told(typed, own, each)

@@ -115,7 +115,7 @@ class Ledger:
                     last[who] = last.pop(who, [])[:-1]
                     if not statements.wants_else(said):
                         continue
-                elif of_row(row) or statements.topic(said):
+                elif of_row(row, named=bool(who[0])) or statements.topic(said):
                     found.append(row.store_id)
                 last[who] = [*last.pop(who, []), row.store_id][-_IN_A_ROW:]
         found += [
@@ -155,15 +155,25 @@ class Ledger:
         ids = sorted({int(name.partition(".")[0]) for name in marks})
         told = self.told(conversations) if ids else {}
         rows = self._store.legible(ids)[0]
-        return [each for row in rows for each in entries([row], marks, told=told) if each.mark]
+        found = (entries([row], marks, who, told=told) for row in rows for who in _readings(row))
+        return list({each.name: each for some in found for each in some if each.mark}.values())
 
 
-def of_row(row: Row, told: Iterable[StatedFact] = ()) -> tuple[Fact, ...]:
-    """The facts that a message states: a user's words only, and none that were taken back."""
+def _readings(row: Row) -> list[Mapping[int, str]]:
+    """Speakers by whom a message may be said: what stands in front of it is a name only where several people talk."""
+    name, _ = markers.speaker(row.text)
+    return [statements.NOBODY, {row.store_id: name}] if name else [statements.NOBODY]
+
+
+def of_row(row: Row, told: Iterable[StatedFact] = (), *, named: bool = False) -> tuple[Fact, ...]:
+    """The facts that a message states: a user's words only, and none that were taken back.
+
+    ``named``: several people talk, and the name of who said it stands in front.
+    """
     if row.head.role != "user" or row.head.flags & NOT_SAID:
         return ()
-    found = facts.stated(row.text, row.head.source)
-    return found + facts.told(row.text, told, found, row.head.source)
+    found = facts.stated(row.text, row.head.source, named=named)
+    return found + facts.told(row.text, told, found, row.head.source, named=named)
 
 
 def entries(
@@ -181,7 +191,7 @@ def entries(
     found: dict[tuple[str, ...], Entry] = {}
     for row in _standing(rows, speakers):
         who = speakers.get(row.store_id, "")
-        for fact in of_row(row, told.get(row.store_id, ())):
+        for fact in of_row(row, told.get(row.store_id, ()), named=row.store_id in speakers):
             named = (salience.normal(fact.subject),) if fact.kind in (facts.NAME, facts.VALUE) else (fact.text,)
             same = (who, fact.kind, *(fact.key or named), _normal(fact.value))
             before = found.pop(same, None)

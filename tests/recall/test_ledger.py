@@ -109,6 +109,22 @@ def test_the_ledger_of_a_group_is_asked_by_who_said_it(tmp_path: Path) -> None:
     assert ledger(archive, "what did Ben say about the budget")[0]["said_by"] == "Ben (2)"
 
 
+def test_a_rule_behind_a_name_in_the_same_line_is_an_entry_that_can_be_pinned(tmp_path: Path) -> None:
+    """As platforms without ids write who speaks; at a terminal such a name is no speaker's."""
+    said = user("[Anna] always deploy on Tuesdays")
+    group = Archive(tmp_path / "group")
+    group.me = group.open("group", platform="slack", host_key="agent:main:slack:group:C1")
+    group.say(said, says("ok"), to="group")
+    (rule,) = ledger(group)
+    ledger_ = group.runtime.ledger
+    (entry,) = table.entries(group.runtime.whole_store.legible([1])[0], {}, {1: "Anna"})
+    ledger_.mark(entry, table.PINNED, now=1.0)
+
+    assert (rule["quote"], rule["said_by"]) == ("always deploy on Tuesdays", "Anna")
+    assert [each.name for each in ledger_.marked([entry.row.head.conversation_id])] == [rule["entry"]]
+    assert ledger(Archive(tmp_path / "alone", said)) == []
+
+
 def test_what_is_said_later_is_in_the_ledger_too(tmp_path: Path) -> None:
     """Nothing needs to be done for it."""
     archive = Archive(tmp_path, user("Our budget is $400."))
