@@ -71,7 +71,8 @@ _OWN: Final = rf"(?:my|our) (?:{_WORD} ){{0,3}}{_WORD}"
 _SUBJECT: Final = rf"\b(?P<subject>{_OWN}|the (?:{_WORD} ){{0,3}}{_WORD})"
 _SETTING: Final = rf"\b(?P<subject>{_OWN}|the (?:{_WORD} ){{0,2}}(?:port|limit|timeout|threshold|size|count))"
 _NO_NAME: Final = r"(?!(?:Its?|He|She|They|We|You|And|But|The|This|That|Who|When|What|Is|Was|So|Just|Also)\b)"
-_PROPER: Final = rf"(?P<value>(?-i:{_NO_NAME}[A-Z][a-zà-ÿ-]+(?: [A-Z][a-zà-ÿ-]+){{0,2}}))"
+_TITLE: Final = r"(?:(?:Dr|Prof|Mr|Mrs|Ms)\. ){0,2}"
+_PROPER: Final = rf"(?P<value>(?-i:{_NO_NAME}{_TITLE}[A-Z][a-zà-ÿ-]+(?: [A-Z][a-zà-ÿ-]+){{0,2}}(?!\.\w)))"
 _RELATION: Final = (
     "(?:(?:best|close|old|older|elder|younger|little|big|twin) )?(?:wife|husband|partner|boyfriend|girlfriend|fianc[ée]e?|son|"
     "daughter|sister|brother|mother|father|mom|mum|dad|aunt|uncle|cousin|niece|nephew|grandmother|grandfather|grandma|grandpa|"
@@ -114,7 +115,9 @@ _PHONE: Final = r"(?P<value>\+?\d(?:[ ()/-]{0,2}\d){6,14})(?![\w-])"
 _DATES: Final = (
     lazy(
         rf"{_SUBJECT} (?:is|are|was|were|being|will be|has been|got|starts?|ends?|begins?|moved|slipped) (?:now )?"
-        rf"(?:due|scheduled|set|moved|planned|booked|rescheduled|postponed)? ?(?:on|for|by|to|until)? ?(?:the )?{_DAY}",
+        r"(?:(?:due|scheduled|set|moved|planned|booked|rescheduled|postponed|extended|delayed|changed|brought forward|"
+        r"pushed(?: back)?) )?"
+        rf"(?:(?:on|for|by|to|until) )?(?:the )?{_DAY}",
         re.IGNORECASE,
     ),
     lazy(rf"{_NO_SUBJECT}{_SUBJECT} (?:scheduled|due|planned|booked|set) (?:on|for|by) {_DAY}", re.IGNORECASE),
@@ -302,7 +305,8 @@ _REPORTED: Final = lazy(
     re.IGNORECASE,
 )
 _CHANGED: Final = lazy(
-    r"\b(?:now(?! that)|instead|changed?|moved|rescheduled|postponed|extended|raised|increased|lowered|reduced|actually|updated|"
+    r"\b(?:now(?! that)|instead|changed?|moved|rescheduled|postponed|delayed|pushed back|brought forward|"
+    r"extended|raised|increased|lowered|reduced|actually|updated|"
     r"no longer|correction|switched|(?:move|reschedule|postpone|push|shift) (?:the|my|our)|upgrad(?:ed|ing)|downgraded|bumped|"
     r"migrated|"
     r"jetzt|nun|stattdessen|geändert|verschoben|erhöht|gesenkt|nicht mehr|ahora|cambiad\w+|movid[oa]|cambió|aplazad\w+|ya no)\b|"
@@ -362,7 +366,10 @@ class Fact:
 
 
 def stated(text: str, source: str = "", *, named: bool = False) -> tuple[Fact, ...]:
-    """The facts of what a user said, in order. ``source``: platform that it came from; ``named``: a speaker's name stands in front."""
+    """The facts of what a user said, in order.
+
+    ``source``: platform that it came from; ``named``: several people talk, and the name of who said it stands in front.
+    """
     if markers.host_block(text):
         return ()
     said = own_words(markers.by_speaker(markers.typed(text), named=named, source=source)[:_READ_CHARS])

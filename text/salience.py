@@ -141,7 +141,9 @@ _EXTENSIONS: Final = frozenset(_EXTENSIONS_WORDS.split())
 
 #: A German day is no end: "am 3. Mai".
 _MONAT = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)"
-_SENTENCE_END = lazy(rf"(?<=[.!?])(?!(?<=\d\.)\s+{_MONAT}\b)\s+|(?<=[。！？])|\n+")
+#: A title in front of a name ends no sentence.
+_TITLED = r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bProf\.)"
+_SENTENCE_END = lazy(rf"(?<=[.!?]){_TITLED}(?!(?<=\d\.)\s+{_MONAT}\b)\s+|(?<=[。！？])|\n+")
 _LIST_MARK = lazy(r"(?:[-*•]|\d{1,3}[.)])\s+")
 _DIRECTIVE = lazy(
     r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|should(?:n'?t)?|prefer|please|make sure|ensure|avoid|"
