@@ -31,6 +31,8 @@ _UP: Final = re.compile(r"\.\.(?:/\.\.)*")
 _UNKNOWN: Final = "?"  # folder, of which nothing is known
 _AROUND: Final = "\"'`()<>,:;!@*"
 _READ_CHARS: Final = 4000
+#: In front of each line that the host's own tool reads.
+_NUMBER: Final = re.compile(r"^[ \t]*\d{1,6}\|", re.MULTILINE)
 
 
 class Loaded(NamedTuple):
@@ -83,7 +85,7 @@ def _file(step: Step) -> Loaded | None:
         return None
     if not step.call.name.startswith("read") or basename(path).lower() not in _FILES:
         return None
-    return Loaded(path, step.told, text or step.text)
+    return Loaded(path, step.told, _NUMBER.sub("", text or step.text))
 
 
 def _written(step: Step) -> list[str]:

@@ -542,6 +542,19 @@ _AGAIN: Final = re.compile(
 )
 
 
+#: Beginning of an item in a list.
+_ITEM: Final = re.compile(r"(?:^|(?<=[\s,;:]))(?:\(\d{1,2}\)|\d{1,2}[.)]|[-*•])[ \t]+", re.MULTILINE)
+_LEAST_TASKS: Final = 2
+_PLEASE: Final = re.compile(
+    r"^\W*(?:(?:please|now|ok(?:ay)?|can|could|would|you|bitte|kannst|du|por favor)\W+)+", re.IGNORECASE
+)
+_ALL: Final = re.compile(
+    r"\b(?:all|both|everything|each|alle[sn]?|beide[sn]?|tod[oa]s?|ambos|ambas|tous|toutes|tout)\b|[全都]"
+)
+_LONG: Final = re.compile(r"\w{4,}")
+_STEM: Final = 4  # letters of a word that tell it, whatever its ending
+
+
 class Closed(NamedTuple):
     """End of a request: the reply that says so, and the sentence in which it does."""
 
@@ -563,7 +576,7 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
     ``gone``: messages that were taken back; a reply to one of them finishes no other request.
 
     A "yes, go on" belongs to the request that it answers, and so do a short answer to a question of the agent, a choice
-    and another try, and who only asks how far it is.
+    and another try, and who only asks how far it is. A list of tasks is finished by a reply that speaks of each of them.
     """
     out: dict[int, Closed] = {}
     asked: list[Row] = []  # the request, and the answers to what was asked about it
@@ -578,8 +591,20 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
         text = statements.outcome(row.text) if asked else ""
         question = not text and _WHICH.search(row.text[-_LAST_CHARS:]) is not None
         ended = ended or bool(text)
-        out.update((each.store_id, Closed(row.store_id, text)) for each in asked if text)
+        out.update((each.store_id, Closed(row.store_id, text)) for each in asked if text and _is_of_all(row, each))
     return {at: end for at, end in out.items() if at not in gone}
+
+
+def _is_of_all(reply: Row, request: Row) -> bool:
+    """Does a reply speak of each task of a request that lists several? Below an order of its own a list has the steps of it."""
+    said = reply.text[:_READ_CHARS].lower()
+    lead, *items = _ITEM.split(markers.typed(request.text[:_READ_CHARS]))
+    tasks = [each for each in items if _is_order(each)]
+    if len(tasks) < _LEAST_TASKS or _is_order(_PLEASE.sub("", lead, count=1)) or _ALL.search(said):
+        return True
+    words = {word[:_STEM] for word in _LONG.findall(said)}
+    named = [{word[:_STEM] for word in _LONG.findall(each.lower())} for each in tasks]
+    return all(not each or each & words for each in named)
 
 
 def _goes_on(typed: str, *, asked: bool) -> bool:
@@ -652,6 +677,7 @@ def _is_small(text: str) -> bool:
 
 
 DELEGATING: Final = "delegate_task"
+_PROCESS_TOOL: Final = "process"
 _ENDED: Final = ("exited", "killed", "already_exited", "not_found")
 _END_NOTE: Final = re.compile(
     r"Background process (\S{1,80}) (?:completed|exited|terminated|marked lost|failed to start|finished)"
@@ -663,18 +689,29 @@ def processes(done: Sequence[Step], notes: Iterable[str], chars: int = _WHAT_CHA
     """Background processes that nothing says to have ended, oldest first."""
     running: dict[str, Entry] = {}
     for step in done:
-        name = step.answer.get("session_id") or step.arguments.get("session_id")
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            continue
-        if step.arguments.get("background") is True and not step.failed:
-            command = quoted(str(step.arguments.get("command", "")), chars)
-            running[name] = Entry(step.told, f"{command} as {name}")
-        elif step.answer.get("status") in _ENDED or (step.arguments.get("action") == "kill" and not step.failed):
-            running.pop(name, None)
+        for told in _processes(step):
+            name = told.get("session_id") or step.arguments.get("session_id")
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                continue
+            if step.arguments.get("background") is True and not step.failed:
+                command = quoted(str(step.arguments.get("command", "")), chars)
+                running[name] = Entry(step.told, f"{command} as {name}")
+            elif told.get("status") in _ENDED or (step.arguments.get("action") == "kill" and not step.failed):
+                running.pop(name, None)
+            elif told.get("status") == "running" and told.get("command") and step.call.name == _PROCESS_TOOL:
+                running.setdefault(name, Entry(step.told, f"{quoted(str(told['command']), chars)} as {name}"))
     for note in notes:
         for name in _END_NOTE.findall(note):
             running.pop(name, None)
     return list(running.values())
+
+
+def _processes(step: Step) -> Sequence[Mapping[str, Any]]:
+    """Processes of which a result tells: one, or a list of those of this conversation."""
+    listed = step.answer.get("processes")
+    if not isinstance(listed, list):
+        return [step.answer]
+    return [each for each in listed if isinstance(each, dict) and not each.get("session_scoped")]
 
 
 def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]], chars: int = _WHAT_CHARS) -> list[Entry]:

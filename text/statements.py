@@ -56,6 +56,19 @@ _LIFT: Final = lazy(
     r"(?:不用|不必|不需要|无需)再|(?:取消|忘掉|忽略|撤销)[^，。]{0,12}(?:规则|要求|规定)",
     re.IGNORECASE,
 )
+#: What was forbidden, and is allowed from now on; no leave that has a condition.
+_AGAIN: Final = "(?:now|again|from now on|after all)"
+_NO_MORE: Final = r"(?=\W*$|[.;!]|, (?!(?:but|only|except|unless|if|when|as long|provided)\b)| (?:since|because)\b)"
+_ALLOWED: Final = lazy(
+    r"(?:\byou (?:can|may|are allowed to)|\byou['’]re allowed to|\bit(?:['’]s| is) (?:ok(?:ay)?|fine|allowed) (?:for you )?to) "
+    rf"(?:(?:now|again) ([^,.;!?]{{3,80}}?)|([^,.;!?]{{3,80}}?) {_AGAIN}){_NO_MORE}|"
+    rf"\bfrom now on,? you (?:can|may) ([^,.;!?]{{3,80}}?){_NO_MORE}|"
+    r"\bdu (?:darfst|kannst) (?=[^,.;!?]*\b(?:jetzt|nun|wieder|doch)\b)([^,.;!?]{3,80})"
+    r"(?=\W*$|[.;!]|, (?!(?:aber|nur|außer|wenn|sofern|solange|falls)\b))|"
+    r"\b(?:ya|ahora) puedes ([^,.;!?]{3,80})(?=\W*$|[.;!]|, (?!(?:pero|solo|sólo|salvo|si|excepto)\b))|"
+    r"(?:现在|今后|以后)?可以([^，。；！？]{2,20})了(?=\W*$|[，。；！])",
+    re.IGNORECASE,
+)
 _RULE_NAMED: Final = lazy(
     r"\b(?:rule|instruction|preference|convention|wish|restriction|regel|anweisung|vorgabe|regla|instrucción|preferencia|règle|"
     r"consigne|regola|regra|правило)\b|规则|要求|规定|ルール|規則|決まり|규칙",
@@ -88,6 +101,7 @@ _LIFTING: Final = frozenset(
     olvida cancela quita esa regla instrucción preferencia hace falta que es necesario tienes hay sobre en
     oublie annule cette consigne plus besoin""".split()
 )
+_ONCE_MORE: Final = frozenset(("again", "wieder", "doch"))
 #: What is lifted for once, or for one thing, holds on.
 _ONCE: Final = lazy(
     r"\b(?:this time|for (?:this|that|now|the moment)|(?:just|only) (?:this|here|now|today|for)|in this case|today|right now|yet|"
@@ -207,7 +221,8 @@ _NO_RULE: Final = lazy(
     r"^(?:error|warning|warn|fatal|info|debug|exception|note|remote)\b ?[:\]]|^(?:imagine|suppose|pretend)\b|"
     r"\b(?:says|said|states?|stated|tells|told|claims?|mentions?|reads|wrote|warned|insisted|according)\b[^.]{0,30}?"
     r"(?:[:,]| that\b| to\b| never\b| always\b)|"
-    r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|\bnot necessary\b|"
+    r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|"
+    r"^(?:we|they|you) (?:do not|don['’]?t) need\b(?!.*\b(?:never|always)\b)|\bnot necessary\b|"
     r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
     r"\b(?:docs|people|some|others|experts) say\b|, (?:says|said|sagt|dice|dit) \w|"
@@ -264,7 +279,8 @@ _TOLD: Final = lazy(
 )
 #: What a speaker is, does, has or supposes himself, in words that in an order would be a rule.
 _OF_ONESELF: Final = lazy(
-    r"\bi(?:['’](?:m|ve|d|ll)| am| have| had| was| will) (?:\w+ )?(?:always|never)\b|\bthanks for always\b|"
+    r"\bi(?:['’](?:m|ve|d|ll)| am| have| had| was| will) (?:\w+ )?(?:always|never)\b|"
+    r"^from now on,? i(?:['’](?:m|ll)| am| will)\b|\bthanks for always\b|"
     r"(?:\b(?:is|are|was|were)|['’](?:s|re)) always (?:so|an?|special|great|fun|awesome|cool|amazing|nice|good|there|here|with|"
     r"my|happy|calm|\w+ing)\b|"
     r"\bmust(?:['’]ve| feel| be (?:such|quite an?|incredible|amazing|awesome|so \w+(?:ing|ful|ial|cool)|so cool|"
@@ -402,7 +418,8 @@ def without_commands(line: str) -> str:
 @lru_cache(maxsize=_REMEMBERED)
 def lifts(sentence: str) -> bool:
     """Does a sentence say that a rule holds no longer?"""
-    return _LIFT.search(sentence) is not None and not salience.is_question(sentence)
+    lifting = _LIFT.search(sentence) is not None or _ALLOWED.search(sentence) is not None
+    return lifting and not salience.is_question(sentence)
 
 
 def is_order(sentence: str) -> bool:
@@ -448,6 +465,9 @@ def _is_lifted(rule: str, lifting: str) -> bool:
     """Is a rule what another one lifts, for good and whole?"""
     if lifts(rule) or _ONCE.search(lifting):
         return False
+    if (allowed := _ALLOWED.search(lifting)) and not _LIFT.search(lifting):
+        words = _words(next(filter(None, allowed.groups())))
+        return _negative(rule) and _stems(words - _ONCE_MORE, _STEM) == _stems(_words(rule), _STEM)
     said = _lifted(lifting)
     phrases = [phrase for split in (_WHEN, _WHERE_ELSEWHERE) for phrase in split.split(said)[1:]]
     topic, part = _stems(_words(said), _STEM) - _LIFTING, _stems(_words(" ".join(phrases)), _STEM) - _LIFTING
@@ -521,7 +541,7 @@ _DEEDS: Final = (
     r"replaced|renamed|implemented|transferred|wrote|written|built(?!-)|installed|switched|upgraded|merged|published|deployed|"
     r"pushed|"
     r"scaled|rolled back|reserved|extended|rescheduled|renewed|restarted|rebooted|ordered|refunded|enabled|disabled|reverted|"
-    r"archived|set(?= to \W?\d)|uploaded|scheduled|set up)"
+    r"archived|set(?= to \W?\d)|uploaded|scheduled|set up|raised|lowered|increased|reduced|shipped)"
 )
 _DEEDS_ELSEWHERE: Final = (
     r"ich habe (?:[^.\n]|\.(?=\w)){1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|"
@@ -531,13 +551,20 @@ _DEEDS_ELSEWHERE: Final = (
     r"j['’]ai (?:supprimé|corrigé|ajouté|créé|modifié|mis à jour|installé|déplacé|renommé|commandé|réservé|envoyé|annulé)\b|"
     r"ho (?:creato|corretto|aggiornato|aggiunto|eliminato|prenotato|inviato|installato)\b|"
     r"(?:eu )?(?:criei|corrigi|atualizei|adicionei|removi|reservei|enviei|instalei)\b|"
+    r"(?:cread|corregid|cambiad|añadid|eliminad|actualizad|arreglad|instalad|movid|reservad|enviad|cancelad|programad|"
+    r"configurad)[oa]s?(?=[:.!]|\W*\Z| (?:con|el|la|los|las|para|en|a|al)\b)|"
+    r"(?!funktion|exist|gefund|geles|geseh|geprüf|gehör)(?:ge\w{2,}(?:t|en)|\w{2,}ge\w{2,}(?:t|en)|\w{3,}iert)"
+    r"(?=[:.!]| auf [^.]{0,12}\d)|"
     r"(?:я )?(?:исправил|добавил|удалил|создал|обновил|переименовал)\w*\b"
 )
+#: What nobody did: "Merged: no."
+_NONE: Final = r"(?!\s*(?:no|none|not|nothing|never|nein|nichts|kein\w*|ninguno|nada|\d{4}-\d\d)\b)"
 _DONE: Final = re.compile(
     r"^\W*(?:done|fixed|finished|completed|committed|updated|all (?:tests|checks|clean|done|set|committed)|"
     rf"perfect\W+(?:i|the|now)|i(?:['’]ve| have)? (?:now |just |successfully |also )*{_DEEDS}|"
     rf"(?:it|that|this|the (?:[^.\n]|\.(?=\w)){{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
-    rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d|to|from|it|them|both|[\w./-]+ (?:to|from|on|for|in|with)\b)|"
+    rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d|to|from|it|them|both|[\w./-]+ (?:to|from|on|for|in|with|by|into|as)\b)|"
+    rf"{_DEEDS}(?::{_NONE}|[.!]?\W*\Z)|(?:it|that)(?:['’]s| is) (?:in|out|live|gone)(?=[.!:]| now\b)|"
     rf"successfully {_DEEDS}|all (?:\d+ )?(?:tests|checks) pass|"
     r"(?:the|your) (?:[^.\n]|\.(?=\w)){1,90} (?:has|have) been (?:successfully )?\w+|"
     r"完成|我?已(?!经?(?:看|读|查|了解|知道|收到|检查|分析|理解|明白))|"
@@ -550,9 +577,11 @@ _PARTICIPLES: Final = (
     r"committed|cleaned|refactored|migrated|upgraded|configured|generated|written|saved|published|released|closed|resolved|"
     r"implemented|converted|replaced|copied|uploaded|booked|cancell?ed|scheduled|archived|restored|reverted|reserved|renewed|"
     r"restarted|rebooted|set(?= to \W?\d)|scaled|extended|rescheduled|rolled back|ordered|refunded|registered|confirmed|"
-    r"enabled|disabled)"
+    r"enabled|disabled|raised|lowered|increased|reduced|shipped|stopped|paused)"
 )
 #: A first sentence that says of a thing what was done to it.
+_THING: Final = r"(?:[^.!?\n]|\.(?=\w))"  # a sign of what something is called: "belege.csv" too
+_A_FILE: Final = r"[\w./-]+\.\w{1,8}"
 _IS_DONE: Final = re.compile(
     rf"^\W*(?:i(?:['’]ve| have)? (?:now |just |successfully )?(?:sent|sorted|formatted|translated|refactored|migrated|converted|"
     rf"configured|generated|cleaned|archived)\b|"
@@ -563,12 +592,14 @@ _IS_DONE: Final = re.compile(
     r"(?:on|at|live|running|up|set to|online|available|in place|back)\b|"
     r"(?:the|your|it|both|all) (?:[^.!?:\n]|\.(?=\w)){0,60}?\bnow (?!fails|breaks|throws|crashes|needs|wants|appears|seems|looks|"
     r"says|is\b|has\b|was\b)[a-z]{3,}s\b|"
-    r"(?:die|der|das|alle|dein\w*) [^.!?\n]{1,60} (?:ist|sind|wurden?)(?: jetzt| nun| alle)* (?:[^.!?\n]{0,30} )?"
+    rf"(?:(?:die|der|das|alle|dein\w*) {_THING}{{1,60}}|{_A_FILE}) (?:ist|sind|wurden?)(?: jetzt| nun| alle)* "
+    r"(?:[^.!?\n]{0,30} )?"
     r"(?:ge\w+(?:t|en)|\w+iert|(?:be|ent|er|ver)\w+t|\w+ge\w+(?:t|en)|fertig|auf dem neuesten stand)\b|"
-    r"(?:el|la|los|las|todos?|todas?) [^.!?\n]{1,60} (?:está|están|ha sido|han sido|fue|fueron|quedó|quedaron)(?: ahora| ya)* "
+    rf"(?:(?:el|la|los|las|todos?|todas?) {_THING}{{1,60}}|{_A_FILE}) (?:está|están|ha sido|han sido|fue|fueron|quedó|quedaron)"
+    r"(?: ahora| ya)* "
     r"\w+(?:ad|id)[oa]s?\b|"
-    r"(?:le|la|les|tout|toutes) [^.!?\n]{1,60} (?:est|sont|a été|ont été)(?: maintenant)? \w+(?:é|i|u)e?s?\b|"
-    r"[^，。！？\n]{0,20}(?:已经|已|都)(?:被)?(?:更新|删除|修复|添加|创建|完成|修改|移动|部署|提交|合并|安装|升级|重命名|发送|"
+    rf"(?:(?:le|la|les|tout|toutes) {_THING}{{1,60}}|{_A_FILE}) (?:est|sont|a été|ont été)(?: maintenant)? \w+(?:é|i|u)e?s?\b|"
+    r"[^，。！？\n]{0,20}(?:已经|已|都)(?:被)?(?:[^，。！？\n]{1,4}完成|迁移|更新|删除|修复|添加|创建|完成|修改|移动|部署|提交|合并|安装|升级|重命名|发送|"
     r"替换|生成|保存|翻译|清理|推送|"
     r"改为|改成|设为|设置|恢复|写好|改好|处理))",
     re.IGNORECASE,
@@ -593,6 +624,7 @@ _OPEN: Final = re.compile(
     r"nothing|nichts|almost|fast fertig|zur hälfte|(?:first|one|other) half|partly|partially|\d+ of (?:the )?\d+|"
     r"still (?:open|fails?|failing|missing|occurs?|broken)|been (?:declined|rejected|denied|refused|postponed))\b"
     r"|\b(?:is|are) still (?:open|missing|to (?:do|come|be))\b|\bremains? (?:open|to be)\b"
+    r"|\b(?:(?:is|are) not|isn['’]t|aren['’]t) (?:\w+ ){0,3}yet\b|\b(?:ist|sind) noch nicht\b|\b(?:aún|todavía) no est"
     r"|^\W*\w+\? (?:no|not|almost|nearly)\b|\b(?:shall|should|may) i (?:start|begin|apply|implement)\b"
     r"|\b(?:plan|proposal|draft|outline|approach)\b[^?]{0,300}\b(?:shall|should|may) i (?:proceed|go ahead)\b",
     re.IGNORECASE,

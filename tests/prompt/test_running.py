@@ -58,6 +58,33 @@ def test_the_hosts_note_of_an_end_counts(world: World) -> None:
     assert "runs in the background" not in state(world, live.turns(30))
 
 
+def test_a_list_of_processes_tells_which_of_them_ended(world: World) -> None:
+    """The host's own tool names all of this conversation, and says of others that they are others'."""
+    live = started(chat().user("serve it")).says("it runs").user("what runs?")
+    ended = {"session_id": "proc_1a", "command": "npm run dev", "status": "exited"}
+    found = {"session_id": "proc_2b", "command": "npm test", "status": "running"}
+    others = {"session_id": "proc_3c", "command": "top", "status": "running", "session_scoped": True}
+    step(live, "process", {"action": "list"}, {"processes": [ended, found, others]})
+    shown = state(world, live.says("one").turns(30))
+
+    assert [line for line in shown.splitlines() if "runs in the background" in line] == [
+        "- runs in the background [msg_7]: “npm test” as proc_2b"
+    ]
+
+
+def test_a_process_that_began_long_ago_is_known_by_a_look_at_it(world: World) -> None:
+    """More calls lie behind its beginning than are read."""
+    live = started(chat().user("serve it")).says("it runs").user("watch it").rounds(120)
+    step(
+        live,
+        "process",
+        {"action": "poll", "session_id": "proc_1a"},
+        {"session_id": "proc_1a", "command": "npm run dev", "status": "running"},
+    )
+
+    assert "“npm run dev” as proc_1a" in state(world, live.says("it runs still").turns(30))
+
+
 def test_a_sub_agent_is_told_until_its_result_comes(world: World) -> None:
     """The result names it."""
     live = step(
@@ -107,6 +134,7 @@ def test_instructions_of_other_peoples_code_are_followed_by_nobody(world: World)
 
     assert "Always push" not in shown
     assert "instructions AGENTS.md [msg_6]" in shown
+    assert "they say: “Use tabs.”" in shown  # without the number that the tool puts in front of a line
 
 
 def read(live: Chat, path: str, text: str) -> Chat:

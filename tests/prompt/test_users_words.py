@@ -128,6 +128,8 @@ def test_a_rule_beside_a_document_is_still_the_users(world: World, text: str) ->
         "Он всегда падает.",
         "这个测试总是失败。",
         "他说不要用这个方法。",
+        "We don't need a car anymore.",
+        "From now on I will go to bed at ten.",
     ],
 )
 def test_questions_thanks_and_plain_facts_are_no_rules(world: World, text: str) -> None:
@@ -179,7 +181,28 @@ REPLACED = [
     ("Antworte immer auf Deutsch.", "Antworte ab jetzt auf Englisch."),
     ("Responde siempre en español.", "A partir de ahora responde en inglés."),
     ("请总是用中文回答。", "以后总是用英文回答。"),
+    ("Never touch packages/legacy.", "You can touch packages/legacy from now on, Tom agreed."),
+    ("Never deploy on Fridays.", "It's okay to deploy on Fridays again."),
+    ("Lösche nie Belege ohne zu fragen.", "Du darfst Belege jetzt ohne zu fragen löschen."),
+    ("No uses emojis.", "Ya puedes usar emojis."),
+    ("不要直接提交到main分支。", "现在可以直接提交到main分支了。"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("old", "leave"),
+    [
+        ("Never push to main.", "You can push now."),
+        ("Never push to main.", "You can push to main now, but only hotfixes."),
+        ("Never push to main.", "You can push to main for now."),
+        ("Never push to main.", "You can push to main from Fridays on now."),
+        ("Always use tabs.", "You can use tabs again."),
+        ("Lösche nie Belege.", "Du darfst Belege jetzt wieder löschen, aber nur alte."),
+    ],
+)
+def test_a_leave_for_less_than_was_forbidden_lifts_nothing(old: str, leave: str) -> None:
+    """Nor one with a condition, nor one of what was never forbidden."""
+    assert not statements.replaces(leave, old)
 
 
 @pytest.mark.parametrize(("old", "new"), REPLACED)
@@ -435,6 +458,19 @@ def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offe
         "Ich habe rechnungen.csv mit 14 Rechnungen erstellt.",
         "The config.yaml file has been updated.",
         "Successfully deployed to staging.",
+        "Booked: the castle, from 14:00 to 18:00, HB-5521.",
+        "Shipped: 1.9 is on the beta channel.",
+        "Replaced old_api by new_api in docs/a.md.",
+        "I raised the quota for the project.",
+        "That's in: it sits under Appearance.",
+        "The log tail is stopped.",
+        "Cancelled.",
+        "Geändert auf 9443.",
+        "Eingetragen: 1.240,50 € vom 3. Mai.",
+        "Die Tabelle belege.csv ist angelegt.",
+        "config/legacy.yml ist gelöscht, die Verweise auch.",
+        "Reservado con TransLevante para el 16 de junio.",
+        "用户模块已迁移到FastAPI，测试全部通过。",
         "Ich habe die Tests repariert und alle laufen.",
         "He corregido el error en main.py.",
         "J'ai corrigé le bug dans main.py.",
@@ -461,11 +497,38 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "I've created a plan. Shall I start?",
         "I've written a proposal for the release. Should I proceed with it?",
         "Die Tests sind noch nicht fertig.",
+        "I wrote backup.sh. The nightly run is not set up yet.",
+        "Merged: no. The checks fail.",
+        "Created: 2024-01-05, by root.",
+        "Funktioniert auf Version 3 nicht.",
+        "Gefunden: drei Fehler.",
+        "It's out of memory.",
     ],
 )
 def test_a_reply_that_only_begins_like_an_end_closes_nothing(reply: str) -> None:
     """The request is open still."""
     assert statements.outcome(reply) == ""
+
+
+TASKS = "Please do these:\n1. rename foo.py to bar.py\n2. add type hints\n3. write tests"
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply", "closed"),
+    [
+        (TASKS, "I renamed foo.py to bar.py.", False),
+        (TASKS, "Done. I renamed foo.py, added the type hints and wrote the tests.", True),
+        (TASKS, "All done.", True),
+        ("This week: (1) upgrade Django, (2) write the export, (3) fix the login", "Django is upgraded.", False),
+        ("Fix the crash:\n- open the page\n- click on save", "Fixed the crash.", True),
+        ("The importer is slow:\n- it reads twice\n- it sorts", "Fixed the importer.", True),
+    ],
+)
+def test_a_list_of_tasks_is_finished_by_a_reply_that_speaks_of_each(
+    world: World, asked: str, reply: str, *, closed: bool
+) -> None:
+    """What is left of it is not to be forgotten; the steps of one task are no tasks."""
+    assert bool(work_log.closed(prose(world, chat().user(asked).says(reply).user("x")))) is closed
 
 
 def test_a_reply_that_offers_the_next_step_closes_the_one_before() -> None:
