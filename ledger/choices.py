@@ -53,7 +53,7 @@ _COMES_AGAIN: Final = frozenset(
 _ONE_OF_MANY: Final = lazy(r"^(?:to )?(?:choose|pick|take)\b", re.IGNORECASE)
 #: It was otherwise before.
 _OTHERWISE: Final = lazy(
-    r"\b(?:instead|switch(?:ed)?|mov(?:e|ed)|migrat(?:e|ed)|chang(?:e|ed)|replac(?:e|ed)|after all)\b|\bback to\b",
+    r"\b(?:instead|switch(?:ed)?|mov(?:e|ed)|migrat(?:e|ed)|chang(?:e|ed)|replac(?:e|ed)|after all)\b|\bback to\b|\bnow\W*$",
     re.IGNORECASE,
 )
 #: What is chosen beside what there is, for a while, or not at all.

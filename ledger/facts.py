@@ -310,8 +310,12 @@ _CHANGED: Final = lazy(
     r"no longer|correction|switched|(?:move|reschedule|postpone|push|shift) (?:the|my|our)|upgrad(?:ed|ing)|downgraded|bumped|"
     r"migrated|"
     r"jetzt|nun|stattdessen|geändert|verschoben|erhöht|gesenkt|nicht mehr|ahora|cambiad\w+|movid[oa]|cambió|aplazad\w+|ya no)\b|"
-    r"现在|改为|改成|改到|推迟|不再",
+    r"现在|改为|改成|改到|推迟|不再|変更|延期|変わり",
     re.IGNORECASE,
+)
+#: In front of what is right.
+_CORRECTS: Final = lazy(
+    r"\W*(?:no|nope|sorry|oops|wait|nein|nee|perdón|perdona|non|不对|不是)[,.!，。 ]", re.IGNORECASE
 )
 _BESIDE: Final = 60, 25  # signs in front of a value and behind it in which a change is told of it
 #: A thing that is told to be another one than before: "our new budget", and not "the budget of our new project".
@@ -362,7 +366,10 @@ class Fact:
         """Does it say of itself that something was otherwise before?"""
         at, (before, behind) = self.text.find(self.value), _BESIDE
         beside = self.text[max(0, at - before) : at + len(self.value) + behind]
-        return _CHANGED.search(beside) is not None or _NEW.match(self.subject) is not None
+        return any(
+            found is not None
+            for found in (_CHANGED.search(beside), _NEW.match(self.subject), _CORRECTS.match(self.text[: max(0, at)]))
+        )
 
 
 def stated(text: str, source: str = "", *, named: bool = False) -> tuple[Fact, ...]:

@@ -7,6 +7,7 @@ stays here. Marks of operators are facts in ``meta``. Whose messages may be read
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -232,13 +233,21 @@ def _related(found: Sequence[Entry], speakers: Mapping[int, str]) -> list[Entry]
             old = out[newest[key]]
             if _same(entry.fact.value, old.fact.value):
                 pass
-            elif entry.fact.changes:
+            elif entry.fact.changes or _denies(entry.fact.text, old.fact.value):
                 out[old.name], out[entry.name] = replace(old, replaced_by=entry.name), replace(entry, replaces=old.name)
             else:
                 out[old.name] = replace(old, contradicts=entry.name)
                 out[entry.name] = replace(entry, contradicts=old.name)
         newest[key] = entry.name
     return list(out.values())
+
+
+def _denies(text: str, value: str) -> bool:
+    """Does a text name a value as what it is not: "3 %, not 5 %"?"""
+    found = re.search(
+        rf"\b(?:not|instead of|rather than|nicht|statt|no)\W+(?:\w+ )?{re.escape(value)}(?!\w)", text, re.IGNORECASE
+    )
+    return found is not None
 
 
 def _by_words(found: Sequence[Entry], speakers: Mapping[int, str], kind: str, relation: Relation) -> list[Entry]:

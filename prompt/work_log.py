@@ -516,6 +516,10 @@ _ORDERED: Final = re.compile(
     r"(?:て|で)(?:ください|下さい|くれ)[。！]?$|ないで[。！]?$|지\s?(?:마|말)\S{0,9}$|해\s?(?:줘|주세요)[.!]?$",
     re.IGNORECASE,
 )
+#: Consent in front of what is to be done otherwise: "yes, but never force it".
+_YES: Final = re.compile(
+    r"\W*(?:(?:yes|yep|yeah|sure|ja|sí|oui|sì|sim|да)\b|好的?[，,]|是的|可以[，,]|はい|네[, ])", re.IGNORECASE
+)
 #: A question at the end of a reply that wants to know something of the request; an offer is none.
 _WHICH: Final = re.compile(
     r"(?:^|[.!?\n:] )[^.!?\n]{0,60}\b(?:which|what|where|when|who|how (?:many|much|long|often)|or|welche\w?|was|wo|wann|"
@@ -580,16 +584,18 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
     """
     out: dict[int, Closed] = {}
     asked: list[Row] = []  # the request, and the answers to what was asked about it
-    question = ended = False
+    question = offered = ended = False
     for row in prose:
         if row.head.role == "user":
             typed = markers.typed(row.text[:_READ_CHARS])
             if not asked or not salience.is_acknowledgement(typed):
-                asked = [*(asked if not ended and _goes_on(typed, asked=question) else ()), row]
+                goes_on = _goes_on(typed, asked=question) or (offered and _YES.match(typed) is not None)
+                asked = [*(asked if not ended and goes_on else ()), row]
                 ended = False
             continue
         text = statements.outcome(row.text) if asked else ""
         question = not text and _WHICH.search(row.text[-_LAST_CHARS:]) is not None
+        offered = not text and row.text.rstrip().endswith(("?", "？"))
         ended = ended or bool(text)
         out.update((each.store_id, Closed(row.store_id, text)) for each in asked if text and _is_of_all(row, each))
     return {at: end for at, end in out.items() if at not in gone}

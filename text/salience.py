@@ -144,6 +144,10 @@ _MONAT = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|N
 #: A title in front of a name ends no sentence.
 _TITLED = r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bProf\.)"
 _SENTENCE_END = lazy(rf"(?<=[.!?]){_TITLED}(?!(?<=\d\.)\s+{_MONAT}\b)\s+|(?<=[。！？])|\n+")
+_QUOTES = lazy('["“«„「]')
+_QUOTATION = lazy(
+    r"(?<!\w)\"(?=\S)[^\"\n]{1,600}(?<=\S)\"(?!\w)|“[^”\n]{1,600}”|«[^»\n]{1,600}»|„[^“\n]{1,600}“|「[^」\n]{1,600}」"
+)
 _LIST_MARK = lazy(r"(?:[-*•]|\d{1,3}[.)])\s+")
 _DIRECTIVE = lazy(
     r"\b(?:do not|don'?t|never|always|must(?:n'?t)?|should(?:n'?t)?|prefer|please|make sure|ensure|avoid|"
@@ -441,13 +445,27 @@ def phrases(text: str) -> dict[str, Item]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences and list items of ``text``, list marks and outer blanks removed."""
+    """The sentences and list items of ``text``, list marks and outer blanks removed; what is quoted in a line is not divided."""
     pause()
-    for part in _SENTENCE_END.split(bounded(text)):
-        bare = part.strip() if part else ""
+    for part in _divided(bounded(text)):
+        bare = part.strip()
         mark = _LIST_MARK.match(bare)
         if bare:
             yield bare[mark.end() :] if mark else bare
+
+
+def _divided(text: str) -> Iterator[str]:
+    """Text between the ends of sentences, but for those within a quotation."""
+    quoted = _QUOTATION.finditer(text)
+    quotation = next(quoted, None) if _QUOTES.search(text) else None
+    at = 0
+    for end in _SENTENCE_END.finditer(text):
+        while quotation is not None and quotation.end() <= end.start():
+            quotation = next(quoted, None)
+        if quotation is None or quotation.start() >= end.start():
+            yield text[at : end.start()]
+            at = end.end()
+    yield text[at:]
 
 
 def _may_match(head: str, cues: frozenset[str]) -> bool:

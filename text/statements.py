@@ -185,14 +185,16 @@ _TAKEN_BACK: Final = re.compile(
     rf"cancel {_LAST}|(?P<deed>(?:cancel|storniere?|cancela|annule|annulla|cancele) "
     rf"(?:that|das|eso|ça|quello|isso){_AND_NO_MORE})|"
     r"(?:streiche?|verwirf) (?:es|das)(?=\W*$|[,.!] | bitte\b)|d[ée]jalo(?=\W*$|[,.])|esque[çc](?:e|a) (?:isso|o que eu disse)|"
-    r"deix[ae] (?:pra lá|isso)|lascia (?:perdere|stare)|dimentica(?:lo| quello che ho detto)|"
+    rf"(?:deix[ae] (?:pra lá|isso)|lascia (?:perdere|stare)){_AND_NO_MORE}|dimentica(?:lo| quello che ho detto)|"
     r"vergiss(?: (?:es|das)(?! nicht\b)|,? was ich (?:gerade |eben |vorhin )?(?:gesagt|geschrieben) habe)|doch nicht|"
     r"ignoriere? (?:das|meine (?:letzte|vorige|vorherige) (?:nachricht|anweisung|bitte))|(?:ich )?nehme (?:das|es) zurück|"
     r"lass (?:es|das)(?: (?:bitte|lieber|sein|bleiben))*(?=\W*$|[,.!] )|"
     r"olvídalo|olvida (?:eso|lo que (?:he dicho|dije))|ignora (?:eso|mi (?:último|anterior) mensaje)|"
-    r"oublie (?:ça|cela|ce que j['’]ai dit)|ignore (?:ça|mon (?:dernier|précédent) message)|laisse tomber|"
+    r"oublie (?:ça|cela|ce que j['’]ai dit)|ignore (?:ça|mon (?:dernier|précédent) message)|"
+    rf"laisse tomber{_AND_NO_MORE}|"
     r"забудь(?:те)?|отмена)\b|"
-    r"算了|当我没说|取消吧|(?:不用了[，,。！ ]*)?(?:请?(?:忽略|忘掉|忘了|撤回)(?:我|你)?(?:刚才|上一|之前)|刚才(?:说的)?都?不算)|"
+    r"算了(?![，, ]*[^，。,\s不别没]{2,12}(?:先|就|还是|暂时)?(?:不|别))|当我没说|取消吧|"
+    r"(?:不用了[，,。！ ]*)?(?:请?(?:忽略|忘掉|忘了|撤回)(?:我|你)?(?:刚才|上一|之前)|刚才(?:说的)?都?不算)|"
     r"やっぱり(?:いい|やめ|なし)|今のは?(?:なし|忘れて)|없던 (?:걸|일)로|방금 (?:한 )?말은? (?:취소|무시|잊어))",
     re.IGNORECASE,
 )
@@ -204,9 +206,11 @@ _TAKING_BACK_CHARS: Final = 80
 #: A message that takes back what was asked of one thing.
 _OF_TOPIC: Final = re.compile(
     r"^\W*(?:(?:actually|sorry|oh|no|ok(?:ay)?|wait|please|and|ach|nein|bitte|hey)\W+){0,3}"
-    r"(?:never ?mind|forget(?: about)?|scratch|scrap|vergiss|vergesst|olvida|oublie|забудь(?:те)?(?: про)?)"
-    r"(?: (?:it|that|das|eso|ça))?(?: (?:about|with|mit|sobre|avec))? "
-    r"(?:the|my|that|die|den|dem|das|der|el|la|los|las|lo|le|les) (?P<topic>[^,.;:!?\n–]{3,40})",
+    rf"(?:(?P<said>(?:forget|ignore|disregard|scratch|scrap) {_SAID} (?:about|on|regarding) (?:(?:the|my|that) )?)|"
+    r"(?:never ?mind|forget(?: about)?|scratch|scrap|vergiss|vergesst|olvida|oublie|laisse tomber|lascia (?:perdere|stare)|"
+    r"забудь(?:те)?(?: про)?)"
+    r"(?: (?:it|that|das|eso|ça))?(?: (?:about|with|mit|sobre|avec|pour))? "
+    r"(?:the|my|that|die|den|dem|das|der|el|la|los|las|lo|le|les|il|la|i|gli) )(?P<topic>[^,.;:!?\n–]{2,40})",
     re.IGNORECASE,
 )
 _NO_TOPIC: Final = frozenset(("thin", "part", "idea", "requ", "task", "one", "stuf", "last", "mess", "rest", "sach"))
@@ -224,6 +228,7 @@ _NO_RULE: Final = lazy(
     r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|"
     r"^(?:we|they|you) (?:do not|don['’]?t) need\b(?!.*\b(?:never|always)\b)|\bnot necessary\b|"
     r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
+    r"\b(?:replies|replied|answered|shouts?|shouted|whispers?|whispered|yells?|yelled|asks|asked)\b[^.:]{0,20}:|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
     r"\b(?:docs|people|some|others|experts) say\b|, (?:says|said|sagt|dice|dit) \w|"
     r"^(?:never|always) (?:seen|saw|say never|had|been|heard|nice|an? (?:great |real )?(?:pleasure|joy|treat|delight)|here|"
@@ -268,6 +273,8 @@ _TOLD: Final = lazy(
     r"(?:(?!embed\b)[a-z]{2,}(?<!e)ed|had|got|found|saw|were|was|did|made|went|came|knew|heard|thought|said|told|took|ran|wrote|"
     r"built|spoke|met|felt|kept|left|sent|paid|lost|won|gave|became|brought|understood|know|understand|remember|seems?)\b|"
     r"\b(?:we|they|you|it|nobody|people)(?:['’](?:ve|d)| have| has| had) (?:just |really |also )?(?:never|always)\b|"
+    r"^(?:we|they|he|she|i|(?-i:[A-Z])[a-z]+)(?:['’]ve| have| had)? (?:just |now )?"
+    r"(?:decided|chose|chosen|opted|agreed|switched)\b(?!.*\b(?:never|always|must|no longer|from now on)\b|.*n['’]t\b)|"
     r"^(?:nie|niemals|immer|stets|keine?\w?)\b[^.,]{0,40}?\b(?:haben?|hat|hatten?|sind|war(?:en)?|wurden?|konnten?|wollten?) "
     r"(?:wir|ich|er|sie|es|man|jemand|niemand|die|das|der)\b|"
     r"^(?:no|nunca|jamás|siempre) (?:me |lo |la |se |nos )?(?:he|ha|hemos|han|hab[íi]a\w*|hub\w+|fu[ie]\w*|era\w*|estaba\w*|"
@@ -360,8 +367,10 @@ def standing(users: Sequence[Row], speakers: Mapping[int, str] = NOBODY) -> list
         if about or back:
             who = speakers.get(row.store_id)
             said = [n for n, each in enumerate(out) if speakers.get(each.store_id) == who][-_NEAR:]
-            last = next((n for n in reversed(said) if back or _is_about(out[n].text, about)), None)
+            ruled = _is_of_words(row.text)
+            last = next((n for n in reversed(said) if back or _is_about(out[n].text, about, ruled=ruled)), None)
             out = [each for n, each in enumerate(out) if n != last]
+            back = back or (ruled and last is not None)
         if not back or wants_else(row.text):
             out.append(row)
     return out
@@ -373,12 +382,18 @@ def topic(text: str) -> frozenset[str]:
     return _stems(_words(found["topic"])) - _NO_TOPIC if found and not lifts(text) else frozenset()
 
 
-def _is_about(text: str, about: frozenset[str]) -> bool:
-    """Is it what a message asks for? A rule in it holds until it is lifted."""
+def _is_of_words(text: str) -> bool:
+    """Does a message take back what was said of one thing, and not the thing: a rule of it as well?"""
+    found = _OF_TOPIC.match(text)
+    return found is not None and found["said"] is not None
+
+
+def _is_about(text: str, about: frozenset[str], *, ruled: bool) -> bool:
+    """Is it what a message asks for? A rule in it holds until it is lifted, unless what ``ruled`` is meant."""
     return (
         len(text.split()) <= _TOPIC_WORDS
         and about <= _stems(_words(text))
-        and not any(is_rule(each) for each in salience.sentences(text))
+        and (ruled or not any(is_rule(each) for each in salience.sentences(text)))
     )
 
 
@@ -588,8 +603,10 @@ _IS_DONE: Final = re.compile(
     r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,70}? "
     rf"(?:(?:is|are|has been|have been) (?:now |all )?)?(?:successfully )?(?<!was )(?<!were )(?<!i )(?<!you )(?<!we )(?<!be )"
     rf"{_PARTICIPLES}(?=\W*\Z|[.,!;:\n]| (?:in|and|to|from|on|with|as|for|at|now)\b)|"
-    r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,60}? (?:is|are) now "
-    r"(?:on|at|live|running|up|set to|online|available|in place|back)\b|"
+    r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,60}? (?:is|are) "
+    r"(?:now (?:on|at|live|running|up|set to|online|available|in place|back)|back(?= (?:to|at|on|in)\b))\b|"
+    r"[^。！？\n]{1,60}(?:更新|修正|作成|追加|削除|変更|移動|実装|設定|送信|予約|完了|保存|公開|統合|書き換え|書き直|置き換え)"
+    r"(?:を|が)?(?:し|され|えられ)?ました|"
     r"(?:the|your|it|both|all) (?:[^.!?:\n]|\.(?=\w)){0,60}?\bnow (?!fails|breaks|throws|crashes|needs|wants|appears|seems|looks|"
     r"says|is\b|has\b|was\b)[a-z]{3,}s\b|"
     rf"(?:(?:die|der|das|alle|dein\w*) {_THING}{{1,60}}|{_A_FILE}) (?:ist|sind|wurden?)(?: jetzt| nun| alle)* "

@@ -48,6 +48,7 @@ def decided(*texts: str, speakers: tuple[str, ...] = ()) -> list[Entry]:
         ("We'll use Ubuntu for the servers.", "We'll switch to Debian for the servers."),
         ("Let's use red for it.", "Let's use blue instead of red for the logo."),
         ("We use Postgres for the database.", "We switched the database to MySQL."),
+        ("We use Prometheus for metrics.", "We use VictoriaMetrics for metrics now."),
         ("We decided on Alice as a tester.", "Let's go with Bob as a tester instead."),
         ("We decided to use Auth0 for the login.", "We decided to change the login to Keycloak."),
     ],

@@ -172,6 +172,7 @@ def test_a_request_in_similar_words_is_no_rule(text: str) -> None:
         "Translate: my name is Bob Ross.",
         "Write a letter that says: our budget is $9000.",
         'Add the line "our budget is $9000" to the page.',
+        'Kaz says: "I am no king. My name is Kaz."',
         "In the story, my name is Zork Blax.",
         "For example, the timeout is 30 seconds.",
         "I'm considering using Sass 1.56.1 for it.",

@@ -236,6 +236,9 @@ def test_facts_of_different_things_stand_side_by_side(tmp_path: Path, old: str, 
         ("Our budget is $400.", "Our new budget is $500."),
         ("My deadline is on May 4.", "My new deadline is May 9."),
         ("I'm using Flask 2.3 for it.", "I've been upgrading to Flask 3.0 for it."),
+        ("The retention is 15 days.", "No, the retention should be 30 days."),
+        ("The alert threshold is 5% of requests.", "The alert threshold is 3% of requests, not 5%."),
+        ("締め切りは12月20日です。", "締め切りは12月25日に変更になりました。"),
     ],
 )
 def test_a_new_value_replaces_the_earlier_one(tmp_path: Path, old: str, new: str) -> None:

@@ -130,6 +130,9 @@ def test_a_rule_beside_a_document_is_still_the_users(world: World, text: str) ->
         "他说不要用这个方法。",
         "We don't need a car anymore.",
         "From now on I will go to bed at ten.",
+        'Kaz says: "I am tired. Never trust the king."',
+        "The king replies: always pay your debts!",
+        "Kaz decided to use the sword instead of the bow.",
     ],
 )
 def test_questions_thanks_and_plain_facts_are_no_rules(world: World, text: str) -> None:
@@ -341,6 +344,30 @@ def test_who_takes_back_and_asks_for_something_else_is_heard(world: World, words
     assert [row.text for row in statements.standing(users)] == ["Tidy the notes.", words]
 
 
+def test_what_was_said_of_one_thing_is_taken_back_as_a_rule_too(world: World) -> None:
+    """And not what stands in front of the taking back."""
+    live = chat()
+    for text in ("Never restart the DB.", "My shift ends at six.", "forget what I said about the DB"):
+        live.user(text).says("ok")
+    users = [row for row in prose(world, live) if row.head.role == "user"]
+
+    assert [row.text for row in statements.standing(users)] == ["My shift ends at six."]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Forget what I said about the moon.",
+        "Laisse tomber pour le camion, mon frère en a un.",
+        "Lascia perdere il furgone, grazie.",
+        "算了，缓存那部分先不做了。",
+    ],
+)
+def test_who_drops_another_thing_takes_back_no_rule_before_it(world: World, words: str) -> None:
+    """The words name what is meant."""
+    assert ruled(world, "Always run the linter first.", words)[:1] == ["Always run the linter first."]
+
+
 @pytest.mark.parametrize(
     "words", ["Never mind, thanks.", "forget about it", "No, forget what I said about the parser."]
 )
@@ -398,6 +425,7 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
         ("¿Dónde lo quieres?", "No, en el pie."),
         ("In the header or in the footer?", "页脚里。"),
         ("I begin.", "any news?"),
+        ("It was rejected. Shall I rebase it first?", "yes, but never force push to anything"),
         ("I could not: access denied.", "try again with the profile prod, which has the rights"),
     ],
 )
@@ -471,6 +499,8 @@ def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offe
         "config/legacy.yml ist gelöscht, die Verweise auch.",
         "Reservado con TransLevante para el 16 de junio.",
         "用户模块已迁移到FastAPI，测试全部通过。",
+        "Login.tsxを関数コンポーネントに書き換えました。",
+        "src/a.py is back to what it was.",
         "Ich habe die Tests repariert und alle laufen.",
         "He corregido el error en main.py.",
         "J'ai corrigé le bug dans main.py.",

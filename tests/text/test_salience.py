@@ -244,6 +244,15 @@ def test_each_thread_has_its_own_pauses(monkeypatch: pytest.MonkeyPatch) -> None
     assert other.ident in pauses
 
 
+def test_what_is_quoted_in_a_line_is_not_divided() -> None:
+    """It is somebody's words as a whole; a sign of inches opens no quotation."""
+    text = 'He says: "Wait. I come." and sits. A 5" disk is full. Take a 3" disk. “One. Two.”'
+
+    assert list(salience.sentences(text)) == [
+        'He says: "Wait. I come." and sits.', 'A 5" disk is full.', 'Take a 3" disk.', "“One. Two.”",
+    ]  # fmt: skip
+
+
 def test_whoever_reads_sentences_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text that is taken apart is a long one more often than not."""
     pauses = list[int]()
