@@ -15,6 +15,7 @@ _READ_CHARS: Final = 4000
 _HEREDOC: Final = re.compile(r"<<-?[ \t]*(['\"]?)(\w+)\1([^\n]*)\n[\s\S]*?(?:\n[ \t]*\2[ \t]*(?=\n|\Z)|\Z)")
 _ENDS: Final = frozenset({";", "&", "&&", "|", "||", "(", ")", "\n"})
 _PATTERN: Final = re.compile(r"[*?\[\]${}`<>|]")
+_FILE: Final = re.compile(r"\w\.[A-Za-z]\w{0,7}$")
 _BEFORE: Final = re.compile(r"(?:HEAD|@)(?:~(\d{0,3})|(\^{1,9}))?")
 #: Of a whole working tree: a commit keeps what was changed, a reset takes back all that no commit keeps, a revert what one
 #: commit changed; a stash puts aside what no commit keeps until it is brought back; a clean removes what was not committed.
@@ -74,6 +75,8 @@ def _of_version_control(verb: str, rest: list[str], names: list[str]) -> Iterato
         yield from ((_plain(word), "restored") for word in rest[rest.index("--") + 1 :])
     elif verb == "checkout" and EVERYTHING in names:
         yield EVERYTHING, "restored"
+    elif verb == "checkout" and not {"-b", "-B", "--orphan"} & {*rest}:  # a branch has no ending like a file's
+        yield from ((name, "restored") for name in names if _FILE.search(name))
     elif verb == "commit":
         yield EVERYTHING, COMMITTED
     elif verb == "reset" and "--hard" in rest:

@@ -568,8 +568,8 @@ _DEEDS_ELSEWHERE: Final = (
     r"(?:eu )?(?:criei|corrigi|atualizei|adicionei|removi|reservei|enviei|instalei)\b|"
     r"(?:cread|corregid|cambiad|añadid|eliminad|actualizad|arreglad|instalad|movid|reservad|enviad|cancelad|programad|"
     r"configurad)[oa]s?(?=[:.!]|\W*\Z| (?:con|el|la|los|las|para|en|a|al)\b)|"
-    r"(?!funktion|exist|gefund|geles|geseh|geprüf|gehör)(?:ge\w{2,}(?:t|en)|\w{2,}ge\w{2,}(?:t|en)|\w{3,}iert)"
-    r"(?=[:.!]| auf [^.]{0,12}\d)|"
+    r"(?!funktion|exist|notier|registr|gefund|geles|geseh|geprüf|gehör|gemerk|vorgemerk)(?:ge\w{2,}(?:t|en)|\w{2,}ge\w{2,}(?:t|en)|\w{3,}iert)"
+    r"(?=:| auf [^.]{0,12}\d)|"
     r"(?:я )?(?:исправил|добавил|удалил|создал|обновил|переименовал)\w*\b"
 )
 #: What nobody did: "Merged: no."

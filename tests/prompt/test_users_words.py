@@ -532,6 +532,8 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Created: 2024-01-05, by root.",
         "Funktioniert auf Version 3 nicht.",
         "Gefunden: drei Fehler.",
+        "Notiert: 400 € im Monat.",
+        "Abgemacht.",
         "It's out of memory.",
     ],
 )

@@ -255,6 +255,8 @@ DOC = "cat > {} <<'EOF'\nrm old.py\nEOF"
         ("/home/u/p/src/old.py", "cd /home/u/p && git rm src/old.py", "deleted"),
         ("src/old.py", "mv src lib", "moved"),
         ("src/old.py", "git checkout -- src/old.py", "restored"),
+        ("src/old.py", "git checkout src/old.py", "restored"),
+        ("src/old.py", "git checkout src", "written"),  # a branch may be called so
         ("src/old.py", "git restore ./src/old.py", "restored"),
         ("src/old.py", "git restore --staged src/old.py", "written"),
         ("src/old.py", "git reset --hard", "restored"),
