@@ -45,13 +45,14 @@ def hook(name: str, session_id: str, messages: Sequence[Chat], **facts: Any) -> 
 
 
 class Agent:
-    """One engine in a process of its own, bound to a session."""
+    """One engine in a process of its own, bound to a session. ``settled``: summaries are ready before each request."""
 
-    def __init__(self, session_id: str, window: int = 128_000) -> None:
+    def __init__(self, session_id: str, window: int = 128_000, *, settled: bool = False) -> None:
         fresh_process()
         from hermes_lcm.engine import LCMEngine
 
         self.session_id = session_id
+        self.settled = settled
         self.engine = LCMEngine()
         self.engine.on_session_start(session_id, platform="cli")
         self.engine.update_model(model="m", context_length=window)
@@ -100,6 +101,8 @@ class Agent:
     def _request(self, before_request: Callable[[list[Chat]], None] | None) -> None:
         from hermes_lcm.host import facts as host
 
+        if self.settled:
+            self.runtime.preparer.idle(30)
         size = host.rough(self.messages)
         if self.engine.should_compress(size):
             self._compress(size)

@@ -7,8 +7,11 @@ What the agent still knows in the last request of a long conversation: the exam 
 Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with a window of 64,000
 tokens and a threshold of a half; an instant model writes the summaries, or none at all ("extractive"). The host's own
 compressor is given the same turns, the same threshold and the same model, and is asked the same probes; it has no search, so
-what its prompt does not say is lost. No model judges. The rules that make the probes know the same kinds of lines as the
-present state: read the columns beside each other, not as shares of all that was ever said.
+what its prompt does not say is lost. Each is asked in the last request, and in the first one after every compaction: a last
+request shows more or less with where its last compaction happened to fall. Summaries that are prepared beside the turns are
+finished before each request, as they are where a model takes seconds to answer. No model judges. The rules that make the
+probes know the same kinds of lines as the present state: read the columns beside each other, not as shares of all that was
+ever said.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ WINDOW, SHARE = 64_000, 0.5
 KINDS = ("task", "rules", "files", "failed", "finished", "open", "values")
 MODES: dict[str, dict[str, object]] = {"ours": {}, "ours, extractive": {"summary_model": "extractive"}}
 BUILT_IN = "the host's compressor"
+GRADES = ("n", "prompt", "look", "lost")
+Grades = dict[str, dict[str, int]]
 GOALS = {"in the prompt": 0.6, "extractive against a model": 0.85}
 
 
@@ -48,34 +53,40 @@ def sets(quick: bool) -> dict[str, list[list[Chat]]]:
     return out
 
 
-def drive(
-    turns: Sequence[Sequence[Chat]], where: Path, settings: dict[str, object]
-) -> tuple[dict[str, Any], list[Any]]:
-    """(the exam after the last turn, its probes)."""
+def drive(turns: Sequence[Sequence[Chat]], where: Path, settings: dict[str, object]) -> tuple[list[Grades], list[Any]]:
+    """(the exam after each compaction and after the last turn, all stored messages)."""
     from hermes_lcm.command import operator_access
     from hermes_lcm.exam import grading
-    from hermes_lcm.exam.grading import probes
 
     InstantModel().install()
     given = {"context_threshold": SHARE, "summary_spend_max_calls": 0, "foreground_budget_ms": 600_000, **settings}
-    with home(where, **given):
-        agent = Agent("20260101_000000_exam", WINDOW)
-        for turn in turns:
-            agent.turn(turn)
-            agent.runtime.preparer.idle(30)
+    graded: list[Grades] = []
+
+    def grade() -> None:
         deps = operator_access(agent.runtime, agent.runtime.sessions.find(agent.session_id), agent.engine)
         data = grading.exam(deps)
         assert data["prompt_exact"], "another prompt was graded than the one that was sent"
-        made = probes([row for rows in agent.runtime.store.row_batches() for row in rows])
+        graded.append({**data["kinds"], "all": data["all"]})
+
+    def after_compaction(_: list[Chat]) -> None:
+        if len(agent.compactions) > len(graded):
+            grade()
+
+    with home(where, **given):
+        agent = Agent("20260101_000000_exam", WINDOW, settled=True)
+        for turn in turns:
+            agent.turn(turn, after_compaction)
+        grade()
+        stored = [row for rows in agent.runtime.store.row_batches() for row in rows]
         agent.close()
-    return data, made
+    return graded, stored
 
 
-def built_in(turns: Sequence[Sequence[Chat]], made: Sequence[Any]) -> dict[str, Any]:
-    """The same probes asked of the last request that the host's own compressor leaves."""
+def built_in(turns: Sequence[Sequence[Chat]], stored: Sequence[Any]) -> list[Grades]:
+    """The same probes asked of what the host's own compressor leaves, after each compaction and after the last turn."""
     from agent import context_compressor
 
-    from hermes_lcm.exam.grading import Page
+    from hermes_lcm.exam.grading import Page, probes
     from hermes_lcm.host import facts as host
 
     context_compressor.call_llm = InstantModel().install()
@@ -83,27 +94,46 @@ def built_in(turns: Sequence[Sequence[Chat]], made: Sequence[Any]) -> dict[str, 
         model="m", threshold_percent=SHARE, quiet_mode=True, config_context_length=WINDOW
     )
     live: list[Chat] = []
+    graded: list[Grades] = []
+    said = 0
+
+    def grade() -> None:
+        page = Page("\n\n".join(kit.text_of(message) for message in live))
+        counts: Grades = {"all": dict.fromkeys(GRADES, 0)}
+        for probe in probes(stored[:said]):
+            for each in (counts["all"], counts.setdefault(probe.kind, dict.fromkeys(GRADES, 0))):
+                each["n"] += 1
+                each["prompt" if page.says(probe) else "lost"] += 1
+        graded.append(counts)
+
     for turn in turns:
         for message in turn:
             if message["role"] == "assistant" and engine.should_compress(host.rough(live)):
                 live = list(engine.compress(live, current_tokens=host.rough(live)))
+                grade()
             live.append(dict(message))
-    page = Page("\n\n".join(kit.text_of(message) for message in live))
-    kinds: dict[str, dict[str, int]] = {}
-    for probe in made:
-        counts = kinds.setdefault(probe.kind, {"n": 0, "prompt": 0, "look": 0, "lost": 0})
-        counts["n"] += 1
-        counts["prompt" if page.says(probe) else "lost"] += 1
-    every = {name: sum(each[name] for each in kinds.values()) for name in ("n", "prompt", "look", "lost")}
-    return {"kinds": kinds, "all": every}
+            said += 1
+    grade()
+    return graded
 
 
-def shares(data: dict[str, Any]) -> list[Any]:
+def summed(graded: Sequence[Grades]) -> Grades:
+    """Counts of several exams as one."""
+    out: Grades = {}
+    for grades in graded:
+        for kind, counts in grades.items():
+            total = out.setdefault(kind, dict.fromkeys(GRADES, 0))
+            for name in GRADES:
+                total[name] += counts[name]
+    return out
+
+
+def shares(grades: Grades) -> list[Any]:
     def share(counts: dict[str, int] | None, grade: str) -> Any:
         return round(counts[grade] / counts["n"], 3) if counts and counts["n"] else ""
 
-    every = [share(data["all"], grade) for grade in ("prompt", "look", "lost")]
-    return [data["all"]["n"], *every, *(share(data["kinds"].get(kind), "prompt") for kind in KINDS)]
+    every = [share(grades["all"], grade) for grade in ("prompt", "look", "lost")]
+    return [grades["all"]["n"], *every, *(share(grades.get(kind), "prompt") for kind in KINDS)]
 
 
 def main() -> int:
@@ -114,34 +144,41 @@ def main() -> int:
     if args.data is not None:
         os.environ["LCM_DATA"] = str(args.data.resolve())
     report = Report("exam", "what the agent still knows, without a model that judges", args.quick)
-    grades: dict[str, list[float]] = {}
+    last: dict[str, list[float]] = {}
+    each: dict[str, list[float]] = {}
     for name, turns in sets(args.quick).items():
         if not re.search(args.only, name):
             continue
-        rows, made = [], list[Any]()
+        found, stored = {}, list[Any]()
         for mode, settings in MODES.items():
-            data, found = drive(turns, args.where or Path(tempfile.gettempdir()), settings)
-            made = made or found
-            rows.append([mode, *shares(data)])
-        rows.append([BUILT_IN, *shares(built_in(turns, made))])
-        for row in rows:
-            grades.setdefault(row[0], []).append(row[2])
-        columns = ("", "probes", "in the prompt", "one look away", "lost", *KINDS)
-        report.table(f"{name} ({len(turns)} turns)", columns, rows, "Kinds: share that stands in the prompt.")
-    if not grades:
+            found[mode], stored = drive(turns, args.where or Path(tempfile.gettempdir()), settings)
+        found[BUILT_IN] = built_in(turns, stored)
+        rows, between = [], []
+        for mode, graded in found.items():
+            rows.append([mode, *shares(graded[-1])])
+            between.append([mode, len(graded) - 1, *shares(summed(graded[:-1]))[1:]])
+            last.setdefault(mode, []).append(rows[-1][2])
+            each.setdefault(mode, []).append(between[-1][2])
+        columns = ("in the prompt", "one look away", "lost", *KINDS)
+        title = f"{name} ({len(turns)} turns)"
+        report.table(
+            f"{title}, last request", ("", "probes", *columns), rows, "Kinds: share that stands in the prompt."
+        )
+        report.table(f"{title}, after each compaction", ("", "compactions", *columns), between)
+    if not last:
         report.note("skipped: no transcripts on this machine (--data FOLDER)")
         return report.finish(args.json)
-    mean = {mode: statistics.fmean(of) for mode, of in grades.items()}
+    mean = {mode: (statistics.fmean(of), statistics.fmean(each[mode])) for mode, of in last.items()}
     report.table(
-        "In the prompt, mean of all sets", ("", "share"), [[mode, round(share, 3)] for mode, share in mean.items()]
+        "In the prompt, mean of all sets",
+        ("", "last request", "after each compaction"),
+        [[mode, *(round(share, 3) for share in both)] for mode, both in mean.items()],
     )
-    report.budget("in the prompt, mean of all sets", mean["ours"], GOALS["in the prompt"], least=True)
-    report.budget(
-        "extractive against a model, in the prompt",
-        mean["ours, extractive"] / max(0.001, mean["ours"]),
-        GOALS["extractive against a model"],
-        least=True,
-    )
+    for n, when in enumerate(("in the last request", "after each compaction")):
+        ours, extractive = mean["ours"][n], mean["ours, extractive"][n]
+        report.budget(f"in the prompt, {when}", ours, GOALS["in the prompt"], least=True)
+        against = extractive / max(0.001, ours)
+        report.budget(f"extractive against a model, {when}", against, GOALS["extractive against a model"], least=True)
     report.note(
         "the model here writes at once and keeps names and figures; a real one writes other summaries of like size"
     )
