@@ -314,9 +314,7 @@ _CHANGED: Final = lazy(
     re.IGNORECASE,
 )
 #: In front of what is right.
-_CORRECTS: Final = lazy(
-    r"\W*(?:no|nope|sorry|oops|wait|nein|nee|perdón|perdona|non|不对|不是)[,.!，。 ]", re.IGNORECASE
-)
+_CORRECTS: Final = lazy(r"\W*(?:no|nope|sorry|oops|wait|nein|nee|perdón|perdona|non|不对|不是)[,.!，。]", re.IGNORECASE)
 _BESIDE: Final = 60, 25  # signs in front of a value and behind it in which a change is told of it
 #: A thing that is told to be another one than before: "our new budget", and not "the budget of our new project".
 _NEW: Final = lazy(r"^((?:my|our|the) )new (?=(?:(?:phone|email|user|due) )?[\w-]+$)", re.IGNORECASE)

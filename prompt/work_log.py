@@ -520,6 +520,10 @@ _ORDERED: Final = re.compile(
 _YES: Final = re.compile(
     r"\W*(?:(?:yes|yep|yeah|sure|ja|sí|oui|sì|sim|да)\b|好的?[，,]|是的|可以[，,]|はい|네[, ])", re.IGNORECASE
 )
+#: A question at the end of a reply, but for one whether something else be done before.
+_OFFERED: Final = re.compile(
+    r"(?:^|[.!?。！？\n])(?!(?:[^.!?\n]*)\b(?:first|beforehand|zuerst|vorher|primero|antes|d['’]abord|prima)\b)[^.!?。！？\n]*[?？]\s*\Z"
+)
 #: A question at the end of a reply that wants to know something of the request; an offer is none.
 _WHICH: Final = re.compile(
     r"(?:^|[.!?\n:] )[^.!?\n]{0,60}\b(?:which|what|where|when|who|how (?:many|much|long|often)|or|welche\w?|was|wo|wann|"
@@ -595,7 +599,7 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
             continue
         text = statements.outcome(row.text) if asked else ""
         question = not text and _WHICH.search(row.text[-_LAST_CHARS:]) is not None
-        offered = not text and row.text.rstrip().endswith(("?", "？"))
+        offered = not text and _OFFERED.search(row.text[-_LAST_CHARS:]) is not None
         ended = ended or bool(text)
         out.update((each.store_id, Closed(row.store_id, text)) for each in asked if text and _is_of_all(row, each))
     return {at: end for at, end in out.items() if at not in gone}

@@ -58,7 +58,10 @@ _LIFT: Final = lazy(
 )
 #: What was forbidden, and is allowed from now on; no leave that has a condition.
 _AGAIN: Final = "(?:now|again|from now on|after all)"
-_NO_MORE: Final = r"(?=\W*$|[.;!]|, (?!(?:but|only|except|unless|if|when|as long|provided)\b)| (?:since|because)\b)"
+_NO_MORE: Final = (
+    r"(?=\W*$|[.;!]|, (?!(?:but|only|except|unless|if|when|as (?:long|soon)|provided|after|before|once|while)\b)|"
+    r" (?:since|because)\b)"
+)
 _ALLOWED: Final = lazy(
     r"(?:\byou (?:can|may|are allowed to)|\byou['’]re allowed to|\bit(?:['’]s| is) (?:ok(?:ay)?|fine|allowed) (?:for you )?to) "
     rf"(?:(?:now|again) ([^,.;!?]{{3,80}}?)|([^,.;!?]{{3,80}}?) {_AGAIN}){_NO_MORE}|"
@@ -579,7 +582,7 @@ _DONE: Final = re.compile(
     rf"perfect\W+(?:i|the|now)|i(?:['’]ve| have)? (?:now |just |successfully |also )*{_DEEDS}|"
     rf"(?:it|that|this|the (?:[^.\n]|\.(?=\w)){{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
     rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d|to|from|it|them|both|[\w./-]+ (?:to|from|on|for|in|with|by|into|as)\b)|"
-    rf"{_DEEDS}(?::{_NONE}|[.!]?\W*\Z)|(?:it|that)(?:['’]s| is) (?:in|out|live|gone)(?=[.!:]| now\b)|"
+    rf"{_DEEDS}(?::{_NONE}|[.!*\s]*\Z)|(?:it|that)(?:['’]s| is) (?:in|out|live|gone)(?=[.!:]| now\b)|"
     rf"successfully {_DEEDS}|all (?:\d+ )?(?:tests|checks) pass|"
     r"(?:the|your) (?:[^.\n]|\.(?=\w)){1,90} (?:has|have) been (?:successfully )?\w+|"
     r"完成|我?已(?!经?(?:看|读|查|了解|知道|收到|检查|分析|理解|明白))|"

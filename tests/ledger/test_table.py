@@ -248,6 +248,13 @@ def test_a_new_value_replaces_the_earlier_one(tmp_path: Path, old: str, new: str
     assert (first.replaced_by, second.replaces) == (second.name, first.name)
 
 
+def test_a_no_that_corrects_nothing_replaces_no_value(tmp_path: Path) -> None:
+    """It belongs to the words behind it."""
+    old, new = told(World(tmp_path), "Our budget is $400.", "No problem, our budget is $500.")
+
+    assert (old.replaced_by, old.contradicts) == ("", new.name)
+
+
 def test_a_change_of_something_else_in_the_sentence_replaces_no_value(tmp_path: Path) -> None:
     """Both stand, as a contradiction."""
     text = "I now have three people on the team for the whole of the next year, as I told you, and our budget is $500."

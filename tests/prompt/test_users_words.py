@@ -197,6 +197,7 @@ REPLACED = [
     [
         ("Never push to main.", "You can push now."),
         ("Never push to main.", "You can push to main now, but only hotfixes."),
+        ("Never push to main.", "You can push to main from now on, after a review."),
         ("Never push to main.", "You can push to main for now."),
         ("Never push to main.", "You can push to main from Fridays on now."),
         ("Always use tabs.", "You can use tabs again."),
@@ -425,7 +426,7 @@ def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) ->
         ("¿Dónde lo quieres?", "No, en el pie."),
         ("In the header or in the footer?", "页脚里。"),
         ("I begin.", "any news?"),
-        ("It was rejected. Shall I rebase it first?", "yes, but never force push to anything"),
+        ("It was rejected. Shall I rebase it?", "yes, but never force push to anything"),
         ("I could not: access denied.", "try again with the profile prod, which has the rights"),
     ],
 )
@@ -442,6 +443,7 @@ def test_a_request_is_closed_by_the_reply_to_an_answer_or_a_choice(world: World,
     ("offer", "said"),
     [
         ("It is half done. Anything else?", "Fix the typo."),
+        ("A test fails. Shall I fix it first?", "Yes, fix the test and tell me what it was about."),
         ("What would you like to do next?", "Now write the tests for the parser in the other folder."),
         ("Here are three flights.", "The first test fails on main."),
         ("Here are three flights.", "A new page, please."),
@@ -532,6 +534,7 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Created: 2024-01-05, by root.",
         "Funktioniert auf Version 3 nicht.",
         "Gefunden: drei Fehler.",
+        "Deleted?",
         "Notiert: 400 € im Monat.",
         "Abgemacht.",
         "It's out of memory.",
