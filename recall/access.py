@@ -475,7 +475,7 @@ def subagent_lines(caller: Access, row: Row) -> str:
 def _asked(caller: Access, row: Row) -> str | list[str]:
     """What was delegated: the host's report itself, or the tasks of the call that a result answers."""
     head = row.head
-    if head.role == "user" and head.flags & Flag.HOST_NOTE and row.text.startswith(_REPORTS):
+    if head.role == "user" and head.flags & Flag.HOST_NOTE and markers.host_block(row.text) == "subagent":
         return _flat(row.text)
     if head.role != "tool" or head.tool_name != work_log.DELEGATING or _DISPATCHED.match(row.text):
         return []

@@ -118,7 +118,7 @@ def pieces(text: str) -> tuple[Piece, ...]:
         return (Piece("", text),)
     begin = text.lstrip()
     for kind, pattern in _compiled(True):
-        if pattern.match(begin):
+        if pattern.match(begin) or pattern.match(begin, _behind_name(begin)):
             return (Piece(kind, text),)
     skill = _skill(begin)
     if skill:
@@ -157,6 +157,11 @@ def _leading(text: str, at: int) -> tuple[str, str, int] | None:
 def _behind(what: re.Pattern[str], text: str, at: int) -> int:
     found = what.match(text, at)
     return found.end() if found else at
+
+
+def _behind_name(text: str) -> int:
+    """Place behind a name: in a chat of several people a gateway puts one in front of blocks of the host, too."""
+    return _behind(_SPEAKER, text, _behind(_TIME, text, 0))
 
 
 def _memories(text: str) -> Iterator[Piece]:

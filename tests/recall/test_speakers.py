@@ -362,7 +362,12 @@ REPORT = (
     "[ASYNC DELEGATION COMPLETE — d1]\nA background subagent you dispatched earlier has finished. You may have moved on.\n\n"
     "Original goal: Count the apples.\n--- RESULT ---\nThere are seven."
 )
-OUTCOMES = {"a result": result('{"results": [{"summary": "seven"}]}', name="delegate_task"), "a report": user(REPORT)}
+OUTCOMES = {
+    "a result": result('{"results": [{"summary": "seven"}]}', name="delegate_task"),
+    "a report": user(REPORT),
+    "a report in a group": user(f"[Anna] {REPORT}"),
+    "a report in a group, with its time": user(f"[Tue 2026-04-28 13:40:53 CEST] [Anna] {REPORT}"),
+}
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
@@ -375,6 +380,14 @@ def test_a_subagents_result_carries_the_address_of_its_record(tmp_path: Path, ou
 
     assert [each["content"] for each in read["messages"]] == ["Count the apples.", None, "7", "There are seven."]
     assert 'record of the sub-agent "Count the apples."' in archive.raw("lcm_grep", query="seven")
+
+
+def test_a_report_in_a_group_is_nobodys_words(tmp_path: Path) -> None:
+    """The gateway puts a name in front of it as well."""
+    archive = group(tmp_path, "[Anna] how many apples are there?", f"[Anna] {REPORT}")
+
+    assert archive.found("apples", speaker="Anna") == [1]
+    assert "speaker" not in archive.call("lcm_expand", store_id="msg_3")
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES.values(), ids=OUTCOMES)
