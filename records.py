@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from operator import attrgetter
 from typing import Any
 
 #: The rung of a node that an archive became: its text is a placeholder, not a summary that a model wrote.
@@ -125,8 +124,9 @@ class Row:
     calls: tuple[ToolCall, ...]
     stored_json: dict[str, object]
 
-    #: Read without a call of its own: one search asks for it several hundred times.
-    store_id = property(attrgetter("head.store_id"))
+    @property
+    def store_id(self) -> int:
+        return self.head.store_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,10 @@ _CALL = lazy(r"^\[calls? ([\w.-]+)\] ([^\n]+)", re.MULTILINE)
 _ERROR = lazy(
     r"(?i)\b(?:[a-z]*error|[a-z]*exception|failed|failure|fatal|cannot|denied|traceback|panic)\b|错误|失败|异常"
 )
-#: A comment or a row of a table, as it stands in a file that was read, and how a line of code ends.
-_NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?://|/\*|\*\s|\|)")
-_CODE_ENDS: Final = (";", "{")
+#: A comment, a row of a table, an item or a key, as it stands in a file that was read, and how a line of code ends.
+_NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?://|/\*|[-*]\s|\||[\"'][\w-]+[\"']\s*:|\}\s*catch\b)")
+_CODE_ENDS: Final = (";", "{", "(", ",")
+_FAILED_LINES: Final = 3  # a reading that fails says so in no more
 _ASKS: Final = ("?", "？")
 _OWN = lazy(
     r"\b(?:i|i'm|i've|i'd|my|mine|we|we're|we've|our|ich|mein\w*|wir|unser\w*|je|mon|ma|mes|yo|mi|mis)\b|我|私|僕",
@@ -219,7 +220,7 @@ def _parts(text: str) -> Iterator[str]:
 
 def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
     for line in lines:
-        if line.role == "tool":
+        if line.role == "tool" and not _was_read(line):
             found = [
                 told
                 for _, told in salience.telling_lines(line.text, limit=40)
@@ -229,6 +230,11 @@ def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
             yield from (_Line(clip(told, _ERROR_CHARS), _error_weight(told)) for told in found[:_ERRORS_OF_ONE])
         elif line.role == "summary":
             yield from (_Line(text, _error_weight(text)) for text in _section(line.text, ERRORS))
+
+
+def _was_read(line: SourceLine) -> bool:
+    """Is a result what stands in a file? An error that it names is none that happened."""
+    return statements.READING.match(line.tool_name or "") is not None and line.text.count("\n") >= _FAILED_LINES
 
 
 def _is_code(line: str) -> bool:

@@ -250,3 +250,23 @@ def test_corrections_and_what_users_lack_are_quoted_like_rules(sentence: str, *,
 
     assert f"- {sentence}" in quoted(*lines, said=talk, room=40)
     assert quoted(*lines, said=f"{talk} {sentence}", room=40) == "", "the summary says it as it was said"
+
+
+def test_errors_that_a_file_names_did_not_happen() -> None:
+    """A file that was read quotes none; a reading that failed, and a command whose output names one, do."""
+    source = '{\n  "error": "#ff0000",\n- Shows an error state\nerror: ColorSchema\n}'
+    read = SourceLine("msg_1", "tool", source, None, "read_file")
+    missing = SourceLine("msg_2", "tool", "Error: no such file: theme.json", None, "read_file")
+    ran = SourceLine("msg_3", "tool", "one\ntwo\nthree\nfatal: tag v2 exists", None, "terminal")
+
+    found = quotes(Source(SummaryTask(0, (read, missing, ran), 1000, 200)), "", room=400, count=count)
+    assert found == f"{ERRORS}:\n- Error: no such file: theme.json\n- fatal: tag v2 exists"
+
+
+def test_keys_items_and_calls_that_name_an_error_are_quoted_last() -> None:
+    """They are shown by commands, too: by cat, by a search."""
+    shown = '"error": "#ff0000",\n- Tool executions (error states)\n} catch (error)\nthis.showError('
+    text = quoted(("tool", f"{shown}\nerror TS2304: Cannot find name chalk"), room=60)
+
+    assert f"{ERRORS}:\n- error TS2304: Cannot find name chalk" in text
+    assert "catch" not in text
