@@ -1,7 +1,7 @@
 """
 The tools as data: names, arguments with their kinds and bounds, and the schemas that the model sees.
 
-Each argument is stated once; ``SCHEMAS`` and the reading of arguments (``text/arguments``) are derived from it.
+Each argument is stated once; ``SCHEMAS`` and the reading of arguments (``recall/lines``) are derived from it.
 Whatever may be spelt in camelCase is accepted in camelCase. Deterministic: providers cache the prompt that these
 schemas begin.
 """
@@ -17,7 +17,7 @@ SCOPES: Final = ("current", "all", "session")
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One argument of a tool. ``kind`` names a reader of ``text/arguments``; ``low`` and ``high`` are inclusive."""
+    """One argument of a tool. ``kind`` names a reader of ``recall/lines``; ``low`` and ``high`` are inclusive."""
 
     name: str
     kind: str

@@ -3,7 +3,7 @@ Stored JSON of messages: one by one in its row while it is young, many together 
 
 Owns table ``blocks``. A block holds the stored JSON of messages of one conversation that followed each other; each of their
 rows has the block's number in its place. Blocks never change: they are written in the transaction that lets their rows
-point at them, and go with their conversation. When packing is due decides ``upkeep``; the bytes are ``packing``'s business.
+point at them, and go with their conversation. When packing is due decides ``upkeep``.
 """
 
 from __future__ import annotations

@@ -56,6 +56,12 @@ _LIFT: Final = lazy(
     r"(?:不用|不必|不需要|无需)再|(?:取消|忘掉|忽略|撤销)[^，。]{0,12}(?:规则|要求|规定)",
     re.IGNORECASE,
 )
+#: What makes a leave one for some cases only, or somebody else's.
+_IN_SOME_CASES: Final = lazy(
+    r"\b(?:if|when|whenever|once|as soon as|unless|until|except|only|provided|as long as|tomorrow|says?|said|told|"
+    r"wenn|falls|sofern|sobald|solange|nur|erst|bis|sagt|si|cuando|hasta|solo|sólo|dice)\b|如果|只要|只有|除非|等|以后才|说",
+    re.IGNORECASE,
+)
 #: What was forbidden, and is allowed from now on; no leave that has a condition.
 _AGAIN: Final = "(?:now|again|from now on|after all)"
 _NO_MORE: Final = (
@@ -484,6 +490,8 @@ def _is_lifted(rule: str, lifting: str) -> bool:
     if lifts(rule) or _ONCE.search(lifting):
         return False
     if (allowed := _ALLOWED.search(lifting)) and not _LIFT.search(lifting):
+        if _IN_SOME_CASES.search(lifting):
+            return False
         words = _words(next(filter(None, allowed.groups())))
         return _negative(rule) and _stems(words - _ONCE_MORE, _STEM) == _stems(_words(rule), _STEM)
     said = _lifted(lifting)

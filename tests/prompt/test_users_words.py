@@ -201,6 +201,11 @@ REPLACED = [
         ("Never push to main.", "You can push to main for now."),
         ("Never push to main.", "You can push to main from Fridays on now."),
         ("Always use tabs.", "You can use tabs again."),
+        ("Never push to main.", "If the build is green, you can push to main now."),
+        ("Never push to main.", "Only when I ask you may push to main again."),
+        ("Never push to main.", "Bob says you can push to main now."),
+        ("Niemals auf main pushen.", "Du darfst jetzt auf main pushen, sobald ich ja sage."),
+        ("不要推送到主分支。", "如果测试通过，现在可以推送到主分支了。"),
         ("Lösche nie Belege.", "Du darfst Belege jetzt wieder löschen, aber nur alte."),
     ],
 )

@@ -253,6 +253,14 @@ def test_what_is_quoted_in_a_line_is_not_divided() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("mark", '"“«„「')
+def test_marks_that_begin_quotations_without_end_cost_little_more_than_letters(mark: str) -> None:
+    """Behind each of them no end is looked for through all that may be quoted."""
+    plain = linear.least(lambda: list(salience.sentences("a. " * 7000)))
+
+    assert linear.least(lambda: list(salience.sentences(mark * 21_000))) < 5 * max(plain, linear.FLOOR_S)
+
+
 def test_whoever_reads_sentences_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text that is taken apart is a long one more often than not."""
     pauses = list[int]()
