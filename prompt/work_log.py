@@ -557,9 +557,11 @@ _PLEASE: Final = re.compile(
     r"^\W*(?:(?:please|now|ok(?:ay)?|can|could|would|you|bitte|kannst|du|por favor)\W+)+", re.IGNORECASE
 )
 _ALL: Final = re.compile(
-    r"\b(?:all|both|everything|each|alle[sn]?|beide[sn]?|tod[oa]s?|ambos|ambas|tous|toutes|tout)\b|[全都]"
+    r"\b(?:all(?! (?:\w+ ){0,2}(?:tests|checks|specs)\b)|"
+    r"both|everything|each|alle[sn]?|beide[sn]?|tod[oa]s?|ambos|ambas|tous|toutes|tout)\b|[全都]"
 )
 _LONG: Final = re.compile(r"\w{4,}")
+_BARE_WORDS: Final = 2  # of a reply that names no task and means them all: "Done."
 _STEM: Final = 4  # letters of a word that tell it, whatever its ending
 
 
@@ -584,9 +586,10 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
     ``gone``: messages that were taken back; a reply to one of them finishes no other request.
 
     A "yes, go on" belongs to the request that it answers, and so do a short answer to a question of the agent, a choice
-    and another try, and who only asks how far it is. A list of tasks is finished by a reply that speaks of each of them.
+    and another try, and who only asks how far it is. A list of tasks is finished where its replies have spoken of each.
     """
     out: dict[int, Closed] = {}
+    told: dict[int, str] = {}  # what replies said to be done of a request
     asked: list[Row] = []  # the request, and the answers to what was asked about it
     question = offered = ended = False
     for row in prose:
@@ -601,20 +604,24 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
         question = not text and _WHICH.search(row.text[-_LAST_CHARS:]) is not None
         offered = not text and _OFFERED.search(row.text[-_LAST_CHARS:]) is not None
         ended = ended or bool(text)
-        out.update((each.store_id, Closed(row.store_id, text)) for each in asked if text and _is_of_all(row, each))
+        for each in asked if text else ():
+            told[each.store_id] = f"{told.get(each.store_id, '')} {row.text[:_READ_CHARS]}".lstrip()
+            if _is_of_all(told[each.store_id], each):
+                out[each.store_id] = Closed(row.store_id, text)
     return {at: end for at, end in out.items() if at not in gone}
 
 
-def _is_of_all(reply: Row, request: Row) -> bool:
-    """Does a reply speak of each task of a request that lists several? Below an order of its own a list has the steps of it."""
-    said = reply.text[:_READ_CHARS].lower()
+def _is_of_all(told: str, request: Row) -> bool:
+    """Do replies speak of each task of a request that lists several? Below an order of its own a list has the steps of it."""
+    said = told.lower()
     lead, *items = _ITEM.split(markers.typed(request.text[:_READ_CHARS]))
     tasks = [each for each in items if _is_order(each)]
     if len(tasks) < _LEAST_TASKS or _is_order(_PLEASE.sub("", lead, count=1)) or _ALL.search(said):
         return True
     words = {word[:_STEM] for word in _LONG.findall(said)}
     named = [{word[:_STEM] for word in _LONG.findall(each.lower())} for each in tasks]
-    return all(not each or each & words for each in named)
+    bare = len(said.split()) <= _BARE_WORDS and not any(each & words for each in named)
+    return bare or all(not each or each & words for each in named)
 
 
 def _goes_on(typed: str, *, asked: bool) -> bool:

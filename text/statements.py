@@ -569,6 +569,8 @@ _DEEDS: Final = (
     r"scaled|rolled back|reserved|extended|rescheduled|renewed|restarted|rebooted|ordered|refunded|enabled|disabled|reverted|"
     r"archived|set(?= to \W?\d)|uploaded|scheduled|set up|raised|lowered|increased|reduced|shipped)"
 )
+#: What nobody did: "Merged: no."
+_NONE: Final = r"(?!\s*(?:no|none|not|nothing|never|nein|nichts|kein\w*|ninguno|nada|\d{4}-\d\d)\b)"
 _DEEDS_ELSEWHERE: Final = (
     r"ich habe (?:[^.\n]|\.(?=\w)){1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|"
     r"er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|umbenannt)\b|"
@@ -578,15 +580,15 @@ _DEEDS_ELSEWHERE: Final = (
     r"ho (?:creato|corretto|aggiornato|aggiunto|eliminato|prenotato|inviato|installato)\b|"
     r"(?:eu )?(?:criei|corrigi|atualizei|adicionei|removi|reservei|enviei|instalei)\b|"
     r"(?:cread|corregid|cambiad|añadid|eliminad|actualizad|arreglad|instalad|movid|reservad|enviad|cancelad|programad|"
-    r"configurad)[oa]s?(?=[:.!]|\W*\Z| (?:con|el|la|los|las|para|en|a|al)\b)|"
-    r"(?!funktion|exist|notier|registr|gefund|geles|geseh|geprüf|gehör|gemerk|vorgemerk)(?:ge\w{2,}(?:t|en)|\w{2,}ge\w{2,}(?:t|en)|\w{3,}iert)"
-    r"(?=:| auf [^.]{0,12}\d)|"
+    rf"configurad)[oa]s?(?=:{_NONE}|[.!]|\W*\Z| (?:con|el|la|los|las|para|en|a|al)\b)|"
+    r"(?!funktion|exist|notier|registr|gefund|geles|geseh|geprüf|gehör|gemerk|vorgemerk)"
+    r"(?:ge\w{2,}(?:t|en)|\w{2,}ge\w{2,}(?:t|en)|\w{3,}iert)"
+    rf"(?=:{_NONE}| auf [^.]{{0,12}}\d)|"
     r"(?:я )?(?:исправил|добавил|удалил|создал|обновил|переименовал)\w*\b"
 )
-#: What nobody did: "Merged: no."
-_NONE: Final = r"(?!\s*(?:no|none|not|nothing|never|nein|nichts|kein\w*|ninguno|nada|\d{4}-\d\d)\b)"
 _DONE: Final = re.compile(
-    r"^\W*(?:done|fixed|finished|completed|committed|updated|all (?:tests|checks|clean|done|set|committed)|"
+    rf"^\W*(?:(?:done|fixed|finished|completed|committed|updated)(?::{_NONE}|(?!:))|"
+    r"all (?:tests|checks|clean|done|set|committed)|"
     rf"perfect\W+(?:i|the|now)|i(?:['’]ve| have)? (?:now |just |successfully |also )*{_DEEDS}|"
     rf"(?:it|that|this|the (?:[^.\n]|\.(?=\w)){{1,60}}) (?:is|works|are) (?:now )?(?:done|fixed|{_DEEDS})|"
     rf"(?:successfully )?{_DEEDS} (?:the|a|an|all|your|\d|to|from|it|them|both|[\w./-]+ (?:to|from|on|for|in|with|by|into|as)\b)|"
@@ -653,6 +655,10 @@ _OPEN: Final = re.compile(
     r"still (?:open|fails?|failing|missing|occurs?|broken)|been (?:declined|rejected|denied|refused|postponed))\b"
     r"|\b(?:is|are) still (?:open|missing|to (?:do|come|be))\b|\bremains? (?:open|to be)\b"
     r"|\b(?:(?:is|are) not|isn['’]t|aren['’]t) (?:\w+ ){0,3}yet\b|\b(?:ist|sind) noch nicht\b|\b(?:aún|todavía) no est"
+    r"|^[^.!?\n]{0,60}(?:\w*error|\w*exception|warnings?|concerns?|alarms?) (?:is|are|was|were|been) raised\b"
+    r"|^[^.!?\n]{0,60}\b(?:bugs?|errors?|issues?|problems?|failures?|crash\w*|timeouts?) (?:is|are) back\b"
+    r"|\bback (?:to|at|on) (?:red|failing|zero)\b"
+    r"|^[^.!?\n]{0,60}\bstopped (?:with|because|due|unexpectedly|working|responding)\b"
     r"|^\W*\w+\? (?:no|not|almost|nearly)\b|\b(?:shall|should|may) i (?:start|begin|apply|implement)\b"
     r"|\b(?:plan|proposal|draft|outline|approach)\b[^?]{0,300}\b(?:shall|should|may) i (?:proceed|go ahead)\b",
     re.IGNORECASE,

@@ -543,6 +543,13 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Notiert: 400 € im Monat.",
         "Abgemacht.",
         "It's out of memory.",
+        "Corregido: no, el error sigue.",
+        "Fixed: no, it still crashes.",
+        "Umgestellt: nein.",
+        "An exception is raised in parse().",
+        "The build stopped with exit code 1.",
+        "The bug is back on main.",
+        "The tests are back to red.",
     ],
 )
 def test_a_reply_that_only_begins_like_an_end_closes_nothing(reply: str) -> None:
@@ -559,6 +566,8 @@ TASKS = "Please do these:\n1. rename foo.py to bar.py\n2. add type hints\n3. wri
         (TASKS, "I renamed foo.py to bar.py.", False),
         (TASKS, "Done. I renamed foo.py, added the type hints and wrote the tests.", True),
         (TASKS, "All done.", True),
+        (TASKS, "Done.", True),
+        (TASKS, "I renamed foo.py to bar.py. All 12 tests pass.", False),
         ("This week: (1) upgrade Django, (2) write the export, (3) fix the login", "Django is upgraded.", False),
         ("Fix the crash:\n- open the page\n- click on save", "Fixed the crash.", True),
         ("The importer is slow:\n- it reads twice\n- it sorts", "Fixed the importer.", True),
@@ -569,6 +578,14 @@ def test_a_list_of_tasks_is_finished_by_a_reply_that_speaks_of_each(
 ) -> None:
     """What is left of it is not to be forgotten; the steps of one task are no tasks."""
     assert bool(work_log.closed(prose(world, chat().user(asked).says(reply).user("x")))) is closed
+
+
+def test_a_list_of_tasks_is_finished_by_several_replies(world: World) -> None:
+    """Each tells of a part; the last one closes it."""
+    live = chat().user(TASKS).says("I renamed foo.py to bar.py.").user("ok").says("I added the type hints.")
+    rows = prose(world, live.user("ok").says("I created the tests: they write and read a file.").user("x"))
+
+    assert {asked: end.store_id for asked, end in work_log.closed(rows).items()} == {1: rows[-2].store_id}
 
 
 def test_a_reply_that_offers_the_next_step_closes_the_one_before() -> None:
