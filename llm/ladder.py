@@ -230,9 +230,10 @@ class Ladder:
             and run.refused >= min(len(run.routes), _MOST_ANSWERS)
             and (quoted := self._quoted(run.whole, extract.text))
         ):
+            text = "\n".join(part for part in (quoted.text, self._quotes(run.whole, quoted)) if part)
             return Summary(
-                quoted.text, extract.hint, "verified", QUOTED, "",
-                json.dumps({**checks, "parts": [quoted.as_dict()]}, ensure_ascii=False), self._count(quoted.text),
+                text, extract.hint, "verified", QUOTED, "",
+                json.dumps({**checks, "parts": [quoted.as_dict()]}, ensure_ascii=False), self._count(text),
             )  # fmt: skip
         return Summary(
             text=extract.text,
@@ -359,13 +360,15 @@ class Ladder:
 
     def _accept(self, source: Source, answer: _Answer, run: _Run) -> _Accepted:
         verdict = answer.verdict
-        room = verify.quotes_room(source.task, self._count(verdict.text), said_tokens(source.task.lines, self._count))
-        quoted = quotes(source, f"{verdict.text}\n{verdict.anchors}", room=room, count=self._count)
-        text = "\n".join(part for part in (verdict.text, quoted, verdict.anchors) if part)
+        text = "\n".join(part for part in (verdict.text, self._quotes(source, verdict), verdict.anchors) if part)
         run.note(answer.model, answer.rung, "accepted")
         self._breaker.passed(run.route)
         facts = stated.found(answer.named, run.whole.task.lines)
         return _Accepted(text, verdict.hint, answer.rung, answer.model, (verdict.as_dict(),), facts)
+
+    def _quotes(self, source: Source, verdict: Verdict) -> str:
+        room = verify.quotes_room(source.task, self._count(verdict.text), said_tokens(source.task.lines, self._count))
+        return quotes(source, f"{verdict.text}\n{verdict.anchors}", room=room, count=self._count)
 
     def _ask(self, task: SummaryTask, prompt: Prompt, route: str, run: _Run) -> Reply:
         """One call, with the breaker and the budget told what came of it."""

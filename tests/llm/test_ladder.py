@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -382,6 +382,17 @@ def test_records_that_no_model_condenses_stay_verified_in_their_own_sentences(
     assert (summary.quality, summary.rung, summary.model) == expected
     assert summary.text.startswith("Extract made without a model from earlier records.")
     assert (leaf.quality, leaf.rung) == ("provisional", "digest")
+
+
+def test_records_in_their_own_sentences_hand_on_the_words_of_the_user():
+    """As a record in a model's words does: what was refused is the model, not what users said."""
+    words = "- wait, do we only have a single colour of links?\n- the footer should be dimmer than that\n"
+    told = [replace(line, text=f"{line.text}\nThe user's words:\n{words}") for line in records().lines[:1]]
+    what = replace(records(), lines=(*told, *records().lines[1:]))
+    summary = summarise(Scripted([BAD["empty"]]), what)
+
+    assert summary.rung == "quoted"
+    assert f"The user's words:\n{words}".strip() in summary.text
 
 
 # ------------------------------------------------------------------------------------------------- deadline, cancelling
