@@ -74,6 +74,9 @@ _HARMLESS: Final = re.compile(r"not an error|often normal|partial results", re.I
 _COMMAND_CHARS: Final = 600  # of a command, which tell what it is for
 _QUOTED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _OPTION: Final = re.compile(r"-|[A-Za-z_]\w*=")
+_BOTH: Final = re.compile(r"(?<!\S)2>&1(?!\S)")
+_PIPED: Final = re.compile(r"\|+&?\s*(\w*)")  # filters, and what is done after a failure
+_SHOWING: Final = frozenset(("tail", "cat", "tee"))  # filters that show the end
 _INLINE: Final = re.compile(  # code as an argument
     r"(?:sudo )?\S*(?:python|node|ruby|perl|sh)[\d.]*(?: -\S+)* -l?[ce]\b"
 )
@@ -341,7 +344,7 @@ def unmended(done: Sequence[Step]) -> list[Failure]:
     """Failures that were not followed by the same with success, oldest first."""
     mended: dict[str, dict[tuple[str, ...], int]] = {}
     for step in done:
-        if not step.failed:
+        if not step.failed and _is_seen(step):
             purpose, files = _purpose(step)
             mended.setdefault(purpose, {})[files] = step.told
     out: dict[tuple[str, tuple[str, ...], str], Failure] = {}
@@ -383,9 +386,17 @@ def _program(command: str) -> tuple[str, tuple[str, ...]]:
     bare = re.sub(r"^\s*cd \S+\s*(?:&&|;)\s*", "", command[:_COMMAND_CHARS])
     if _INLINE.match(bare):
         return " ".join(bare.split()), ()
-    words = [word for word in re.split(r"[|>;&\n]", _QUOTED.sub(" ", bare))[0].split() if not _OPTION.match(word)]
+    plain = _BOTH.sub(" ", _QUOTED.sub(" ", bare))
+    words = [word for word in re.split(r"[|>;&\n]", plain)[0].split() if not _OPTION.match(word)]
     files = tuple(word for word in words[1:] if "/" in word or "." in word)
     return " ".join(word for word in words if word not in files), files
+
+
+def _is_seen(step: Step) -> bool:
+    """Would a failure be seen? Behind a pipe the exit code is that of the filter: the end must be shown, without an error."""
+    command = step.arguments.get("command")
+    behind = _PIPED.findall(_QUOTED.sub(" ", command[:_COMMAND_CHARS])) if isinstance(command, str) else []
+    return not behind or (_SHOWING.issuperset(behind) and not error_line(step.text))
 
 
 def _covers(done: Sequence[str], failed: Sequence[str]) -> bool:

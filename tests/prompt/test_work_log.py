@@ -93,6 +93,10 @@ def test_what_failed_is_open_until_the_same_succeeds(world: World) -> None:
         ("sudo apt install redis", "sudo apt install curl", False),
         ("npm run build", "npm run lint", False),
         ("git commit -m 'a: try'", "git commit -m 'b: again'", True),
+        ("npm run check", "npm run check 2>&1 | tail -3", True),
+        ("npm run check 2>&1", "npm run check", True),
+        ("npm run check", "npm run check | grep wrap | tail -3", False),
+        ("npm run check", "npm run check || true", False),
     ],
 )
 def test_a_failure_is_mended_by_the_same_command_for_its_files(
@@ -104,6 +108,15 @@ def test_a_failure_is_mended_by_the_same_command_for_its_files(
     step(live, "b", {"command": then}, '{"output": "fine", "exit_code": 0}')
 
     assert bool(work_log.failures(done(world, live))) is not mended
+
+
+def test_a_failure_whose_end_a_filter_shows_mends_nothing(world: World) -> None:
+    """The exit code is that of the filter."""
+    bad = '{"output": "error: name is not defined", "exit_code": 1, "error": null}'
+    live = step(chat().user("go"), "a", {"command": "npm run check"}, bad)
+    step(live, "b", {"command": "npm run check 2>&1 | tail -1"}, '{"output": "npm error code 2", "exit_code": 0}')
+
+    assert work_log.failures(done(world, live))
 
 
 def test_the_error_line_is_no_frame_of_the_stack() -> None:
