@@ -62,6 +62,10 @@ _ERROR = lazy(
 #: A comment, a row of a table, an item or a key, as it stands in a file that was read, and how a line of code ends.
 _NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?://|/\*|[-*]\s|\||[\"'][\w-]+[\"']\s*:|\}\s*catch\b)")
 _CODE_ENDS: Final = (";", "{", "(", ",")
+#: Tools that show what stands in files; a log, a job or a mail tells what happened.
+_READS_FILES = lazy(
+    r"(?i)(?:read|view|open|cat|search|grep)(?![a-z])(?!.*(?:log|job|mail|order))|(?:get|find|list)_.*file"
+)
 _FAILED_LINES: Final = 3  # a reading that fails says so in no more
 _ASKS: Final = ("?", "？")
 _OWN = lazy(
@@ -234,7 +238,7 @@ def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
 
 def _was_read(line: SourceLine) -> bool:
     """Is a result what stands in a file? An error that it names is none that happened."""
-    return statements.READING.match(line.tool_name or "") is not None and line.text.count("\n") >= _FAILED_LINES
+    return _READS_FILES.match(line.tool_name or "") is not None and line.text.count("\n") >= _FAILED_LINES
 
 
 def _is_code(line: str) -> bool:

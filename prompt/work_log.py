@@ -726,7 +726,7 @@ def processes(done: Sequence[Step], notes: Iterable[str], chars: int = _WHAT_CHA
                 running[name] = Entry(step.told, f"{command} as {name}")
             elif told.get("status") in _ENDED or (step.arguments.get("action") == "kill" and not step.failed):
                 running.pop(name, None)
-            elif told.get("status") == "running" and told.get("command") and step.call.name == _PROCESS_TOOL:
+            elif told.get("status") == "running" and _is_ours(told) and step.call.name == _PROCESS_TOOL:
                 running.setdefault(name, Entry(step.told, f"{quoted(str(told['command']), chars)} as {name}"))
     for note in notes:
         for name in _END_NOTE.findall(note):
@@ -735,11 +735,16 @@ def processes(done: Sequence[Step], notes: Iterable[str], chars: int = _WHAT_CHA
 
 
 def _processes(step: Step) -> Sequence[Mapping[str, Any]]:
-    """Processes of which a result tells: one, or a list of those of this conversation."""
+    """Processes of which a result tells: one, or a list."""
     listed = step.answer.get("processes")
     if not isinstance(listed, list):
         return [step.answer]
-    return [each for each in listed if isinstance(each, dict) and not each.get("session_scoped")]
+    return [each for each in listed if isinstance(each, dict)]
+
+
+def _is_ours(told: Mapping[str, Any]) -> bool:
+    """Is a process one of this conversation, rather than another one's of the same chat?"""
+    return bool(told.get("command")) and not told.get("session_scoped")
 
 
 def delegations(done: Sequence[Step], notes: Iterable[tuple[int, str]], chars: int = _WHAT_CHARS) -> list[Entry]:

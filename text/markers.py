@@ -117,8 +117,9 @@ def pieces(text: str) -> tuple[Piece, ...]:
     if "[" not in text and not _may_recall(text):
         return (Piece("", text),)
     begin = text.lstrip()
+    front = _behind_name(begin)
     for kind, pattern in _compiled(True):
-        if pattern.match(begin) or pattern.match(begin, _behind_name(begin)):
+        if pattern.match(begin) or pattern.match(begin, front):
             return (Piece(kind, text),)
     skill = _skill(begin)
     if skill:

@@ -58,8 +58,8 @@ _LIFT: Final = lazy(
 )
 #: What makes a leave one for some cases only, or somebody else's.
 _IN_SOME_CASES: Final = lazy(
-    r"\b(?:if|when|whenever|once|as soon as|unless|until|except|only|provided|as long as|tomorrow|says?|said|told|"
-    r"wenn|falls|sofern|sobald|solange|nur|erst|bis|sagt|si|cuando|hasta|solo|sólo|dice)\b|如果|只要|只有|除非|等|以后才|说",
+    r"\b(?:if|when|whenever|once|as soon as|unless|until|after|before|while|except|only|provided|as long as|tomorrow|"
+    r"says?|said|told|wenn|falls|sofern|sobald|solange|nur|erst|bis|sagt|si|cuando|hasta|solo|sólo|dice)\b|如果|只要|只有|除非|等|以后才|说",
     re.IGNORECASE,
 )
 #: What was forbidden, and is allowed from now on; no leave that has a condition.

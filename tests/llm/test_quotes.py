@@ -263,6 +263,14 @@ def test_errors_that_a_file_names_did_not_happen() -> None:
     assert found == f"{ERRORS}:\n- Error: no such file: theme.json\n- fatal: tag v2 exists"
 
 
+@pytest.mark.parametrize("tool", ["get_build", "list_jobs", "search_logs", "find_orders", "terminal"])
+def test_errors_in_what_is_no_file_happened(tool: str) -> None:
+    """A build, a job and a log tell what went on."""
+    told = SourceLine("msg_1", "tool", "step one\nstep two\nstep three\nfatal: disk full", None, tool)
+
+    assert "fatal: disk full" in quotes(Source(SummaryTask(0, (told,), 1000, 200)), "", room=400, count=count)
+
+
 def test_keys_items_and_calls_that_name_an_error_are_quoted_last() -> None:
     """They are shown by commands, too: by cat, by a search."""
     shown = '"error": "#ff0000",\n- Tool executions (error states)\n} catch (error)\nthis.showError('

@@ -72,6 +72,15 @@ def test_a_list_of_processes_tells_which_of_them_ended(world: World) -> None:
     ]
 
 
+def test_a_process_that_another_task_of_the_chat_began_is_known_to_have_ended(world: World) -> None:
+    """The host marks it in its list as the chat's, once the task in which it began is over."""
+    live = started(chat().user("serve it")).says("it runs").user("what runs?")
+    ended = {"session_id": "proc_1a", "command": "npm run dev", "status": "exited", "session_scoped": True}
+    step(live, "process", {"action": "list"}, {"processes": [ended]})
+
+    assert "runs in the background" not in state(world, live.says("one").turns(30))
+
+
 def test_a_process_that_began_long_ago_is_known_by_a_look_at_it(world: World) -> None:
     """More calls lie behind its beginning than are read."""
     live = started(chat().user("serve it")).says("it runs").user("watch it").rounds(120)

@@ -202,6 +202,7 @@ REPLACED = [
         ("Never push to main.", "You can push to main from Fridays on now."),
         ("Always use tabs.", "You can use tabs again."),
         ("Never push to main.", "If the build is green, you can push to main now."),
+        ("Never push to main.", "After the freeze you can push to main again."),
         ("Never push to main.", "Only when I ask you may push to main again."),
         ("Never push to main.", "Bob says you can push to main now."),
         ("Niemals auf main pushen.", "Du darfst jetzt auf main pushen, sobald ich ja sage."),
