@@ -137,7 +137,7 @@ class _Job:
     answers: dict[int, str]
     deadline: float
     notes: _Notes
-    speaker: str  # whose words alone are read; "" for all of a message
+    search: Ask  # of its speaker the words alone are read; without one all of a message
     used: int = 0
     failures: list[str] = field(default_factory=list)
     unusable: dict[int, str] = field(default_factory=dict)  # by store id: why there is no answer of it
@@ -188,8 +188,8 @@ class _Job:
 
     def words(self, row: Row) -> str:
         """What is read of a message."""
-        said = words_of(row, self.speaker)
-        return BLANKED.sub(" … ", said).strip() if self.speaker else said
+        said = words_of(row, self.search.speaker)
+        return BLANKED.sub(" … ", said).strip() if self.search.speaker else said
 
     def ask(self, row: Row) -> None:
         """The answer of one message."""
@@ -208,8 +208,7 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
     chosen = _chosen(caller, wanted)
     rows = chosen.rows
     owner = caller.owner
-    speaker = wanted.search.speaker
-    name = _name(owner, wanted.prompt, *filter(None, [speaker]))
+    name = _name(owner, wanted.prompt, *filter(None, [wanted.search.speaker]))
     session_id = caller.session.session_id if caller.session else ""
     with caller.readers.only(session_id) as mine:
         if not mine:
@@ -220,7 +219,7 @@ def answer(caller: Access, wanted: Wanted, room: Room) -> Answer:
         versions = {row.store_id: _version(row) for row in rows}
         known = {at: finished[each] for at, each in versions.items() if each in finished} | notes.begin(rows, now)
         deadline = now + config.expansion_timeout_ms / 1000
-        job = _Job(caller, wanted.prompt, config.expansion_context_tokens, known, deadline, notes, speaker)
+        job = _Job(caller, wanted.prompt, config.expansion_context_tokens, known, deadline, notes, wanted.search)
         _run(job, rows)
         finished |= {versions[row.store_id]: job.answers[row.store_id] for row in rows if row.store_id in job.answers}
         caller.readers.keep_as(owner, name, json.dumps(finished))
@@ -246,9 +245,21 @@ def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
         row
         for row in rows
         if row.stored_json is not LOST and not row.head.flags & Flag.OWN_TOOL and searchable(row).strip()
-        if not (speaker := wanted.search.speaker) or is_called(caller.speaker(row), speaker)
+        if _passes(caller, row, wanted.search)
     ]
     return _Chosen(sorted(asked, key=lambda row: row.store_id), left, more)
+
+
+def _passes(caller: Access, row: Row, ask: Ask) -> bool:
+    """Does a message pass the filters of a search, however it was named?"""
+    head, said = row.head, time_said(row.head)
+    return (
+        (not ask.roles or head.role in ask.roles)
+        and (not ask.sources or head.source in ask.sources)
+        and (ask.since is None or said >= ask.since)
+        and (ask.until is None or said < ask.until)
+        and (not ask.speaker or is_called(caller.speaker(row), ask.speaker))
+    )
 
 
 def _rest(address: Address, ids: Sequence[int]) -> list[str]:
@@ -374,8 +385,16 @@ def _show(job: _Job, found: Sequence[Row], unasked: Sequence[str], out: Answer, 
         room.use_up(item)
         out["answers"].append(item)
     if missing:
-        whose = {"speaker": job.speaker} if job.speaker else {}
-        out["continue_with"] = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": missing, **whose}
+        out["continue_with"] = {"tool": "lcm_map", "prompt": job.prompt, "store_ids": missing, **_filters(job.search)}
+
+
+def _filters(ask: Ask) -> Answer:
+    """The filters of a search as arguments."""
+    given = {"role": [*ask.roles], "source": [*ask.sources], "speaker": ask.speaker}
+    times = {"time_from": ask.since, "time_to": ask.until}
+    return {name: each for name, each in given.items() if each} | {
+        name: each for name, each in times.items() if each is not None
+    }
 
 
 def _head(caller: Access, row: Row) -> str:

@@ -179,6 +179,32 @@ def test_a_speaker_is_asked_for_their_own_words_alone(tmp_path: Path) -> None:
     assert "Offer 1" not in str(found.model.requests)
 
 
+@pytest.mark.parametrize(
+    ("filters", "passing"),
+    [
+        ({"role": ["user"]}, [1, 3]),
+        ({"source": ["telegram"]}, [3]),
+        ({"time_from": 150.0}, [3]),
+        ({"time_to": 150.0}, [1, 2]),
+    ],
+    ids=str,
+)
+def test_filters_hold_for_messages_that_are_named_by_address(
+    tmp_path: Path, filters: dict[str, Any], passing: list[int]
+) -> None:
+    """The call that goes on has them too."""
+    found = archive(tmp_path)
+    found.say(PRICES[0], says("Offer 2 costs 200 dollars."), at=100.0)
+    found.say(*PRICES[2:4], to="main", source="telegram", at=200.0)
+
+    answer = asked(found, store_ids=["msg_1..msg_4"], limit=3, **filters)
+
+    assert [each["address"] for each in answer["answers"]] == [f"msg_{n}" for n in passing]
+    handle = answer["continue_with"]
+    assert handle["store_ids"] == ["msg_4..msg_4"]
+    assert {name: handle.get(name) for name in filters} == filters
+
+
 def test_answers_go_when_a_message_is_rewritten(tmp_path: Path) -> None:
     """What a model made of it must not outlive it."""
     found = unfinished(tmp_path)
