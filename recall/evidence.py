@@ -20,7 +20,7 @@ from ..records import Flag, Node, Row, Scope
 from ..search import query, ranking
 from ..search.index import Hit
 from ..search.query import STOP_WORDS
-from ..text import tokens
+from ..text import markers, tokens
 from . import lines
 from .access import Access, no_such
 from .grep import Ask, Search, searchable
@@ -98,6 +98,7 @@ class Item:
     order: tuple[int, float, int]
     conversation_id: int
     quote: str = ""  # the stretch that made it evidence
+    quote_role: str = ""  # of that stretch, where it may be another
     cut: tuple[int, int, int] | None = None  # first and last character shown, how many there are
 
     def block(self, *, outside: bool = False) -> str:
@@ -147,7 +148,10 @@ class Pack:
         known = {item.address: item for item in self.items}
         chosen = dict.fromkeys([*(address for address in wanted if address in known), *self.best(count)])
         picked = [known[address] for address in chosen][:count]
-        return [{"address": item.address, "role": item.role, "time": item.time, "text": item.quote} for item in picked]
+        return [
+            {"address": item.address, "role": item.quote_role or item.role, "time": item.time, "text": item.quote}
+            for item in picked
+        ]
 
     def unrelated(self, wanted: Sequence[str], answer: str) -> set[str]:
         """Cited messages that share not one word or value with the answer."""
@@ -303,20 +307,27 @@ class _Builder:
             if not text.strip() or head.flags & Flag.OWN_TOOL:
                 continue
             order = (head.conversation_id, head.pos, head.seq)
-            role = who(head, self._caller.speaker(row))
-            if self._caller.taken_back(head):
-                role += ", taken back"
+            role = self._role(row, text)
             at, stop = search.window(row, offset, _QUOTE_CHARS) if search is not None else (0, _QUOTE_CHARS)
             time = iso(time_said(head))
-            item = Item(f"msg_{head.store_id}", role, time, text, rank, order, head.conversation_id, text[at:stop])
-            if self._add(item, at, cap or self._cap):
+            item = Item(
+                f"msg_{head.store_id}", role(0, len(text)), time, text, rank, order, head.conversation_id,
+                text[at:stop], role(at, stop),
+            )  # fmt: skip
+            if self._add(item, at, cap or self._cap, role):
                 self._grant.summaries.update(self._caller.covering([head.store_id]).values())
 
-    def _add(self, item: Item, at: int, cap: int) -> bool:
+    def _role(self, row: Row, text: str) -> Callable[[int, int], str]:
+        """Role of a stretch of a message, with the speaker where it holds words of theirs: what others said there is nobody's."""
+        speaker, own = self._caller.speaker(row), markers.of_speaker(text)
+        end = ", taken back" if self._caller.taken_back(row.head) else ""
+        return lambda start, stop: who(row.head, speaker if own[start:stop].strip() else ("", "")) + end
+
+    def _add(self, item: Item, at: int, cap: int, role: Callable[[int, int], str] | None = None) -> bool:
         if item.address in self._have or self._left <= 60:
             return False
         text, cut = _shortened(item, at, min(cap, self._left))
-        made = replace(item, text=text, cut=cut)
+        made = replace(item, text=text, cut=cut, role=role(*cut[:2]) if role and cut else item.role)
         self._left -= tokens.count(made.block())
         self._have.add(item.address)
         self._grant.addresses.add(item.address)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from worlds.recall import NOW, Archive, calls, result, says, user
+from worlds.recall import NOW, Archive, Model, calls, result, says, user
 
 from hermes_lcm.engine import LCMEngine
 from hermes_lcm.text import markers
@@ -157,6 +157,19 @@ def test_a_stretch_of_what_others_said_is_not_shown_under_the_speakers_name(tmp_
 
     assert "msg_1 user Carl (3) " in archive.raw("lcm_grep", query="lunch", role="user")
     assert "Carl" not in archive.raw("lcm_grep", query="budget", role="user")
+
+
+def test_a_stretch_of_what_others_said_is_no_evidence_under_the_speakers_name(tmp_path: Path) -> None:
+    """A model that reads it would tell it as theirs; so would who reads the quotation."""
+    heard = "\n".join(f"[Anna|1]\nthe garden of the year {n} has many flowers" for n in range(1000))
+    archive = group(tmp_path, f"{HEARD}[Eve|4]\nthe budget is 50\n{heard}{ADDRESSED}[Carl|3]\nlunch at 12")
+
+    for asked, said in (("budget", "user"), ("lunch", "user Carl (3)")):
+        archive.model = Model(json.dumps({"answer": said, "citedIds": ["msg_1"]}))
+        found = archive.call("lcm_expand_query", prompt=f"What is the {asked}?", query=asked)
+        read = str(archive.model.requests[0]["messages"])
+        assert f"[msg_1 | {said} | " in read
+        assert [each["role"] for each in found["quotes"] if each["address"] == "msg_1"] == [said]
 
 
 @pytest.mark.parametrize(
