@@ -237,6 +237,7 @@ _NO_RULE: Final = lazy(
     r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|"
     r"^(?:we|they|you) (?:do not|don['’]?t) need\b(?!.*\b(?:never|always)\b)|\bnot necessary\b|"
     r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
+    r"^(?!\W*(?:if|when|whenever|whoever|once|unless|only|as soon as)\b)[^.:]{0,200}?"
     r"\b(?:replies|replied|answered|shouts?|shouted|whispers?|whispered|yells?|yelled|asks|asked)\b[^.:]{0,20}:|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
     r"\b(?:docs|people|some|others|experts) say\b|, (?:says|said|sagt|dice|dit) \w|"
@@ -296,7 +297,8 @@ _TOLD: Final = lazy(
 #: What a speaker is, does, has or supposes himself, in words that in an order would be a rule.
 _OF_ONESELF: Final = lazy(
     r"\bi(?:['’](?:m|ve|d|ll)| am| have| had| was| will) (?:\w+ )?(?:always|never)\b|"
-    r"^from now on,? i(?:['’](?:m|ll)| am| will)\b|\bthanks for always\b|"
+    r"^from now on,? i(?:['’](?:m|ll)| am| will)\b(?! (?:only |always )?(?:the only|expect|want|need|accept|require|insist)\b)|"
+    r"\bthanks for always\b|"
     r"(?:\b(?:is|are|was|were)|['’](?:s|re)) always (?:so|an?|special|great|fun|awesome|cool|amazing|nice|good|there|here|with|"
     r"my|happy|calm|\w+ing)\b|"
     r"\bmust(?:['’]ve| feel| be (?:such|quite an?|incredible|amazing|awesome|so \w+(?:ing|ful|ial|cool)|so cool|"
