@@ -342,7 +342,7 @@ class Ladder:
             run.note(route, rung.name, _why(verdict))
             if verdict.suspects and (spare is None or len(verdict.suspects) < len(spare.verdict.suspects)):
                 spare = answer
-            complaint = _complaint(verdict)
+            complaint = _complaint(verdict, reply)
         if spare is not None and (cleaned := self._struck(source, spare.verdict)):
             return self._accept(source, spare._replace(verdict=cleaned), run)
         raise SummaryRejected(f"refused: {_why(verdict)}" if verdict else "no answer")
@@ -497,5 +497,6 @@ def _why(verdict: Verdict) -> str:
     return "it names what the source lacks: " + ", ".join(verdict.suspects[:6])
 
 
-def _complaint(verdict: Verdict) -> Complaint:
-    return Complaint(verdict.reasons, verdict.suspects[:20], verdict.missing[:20] if not verdict.reasons else ())
+def _complaint(verdict: Verdict, reply: Reply) -> Complaint:
+    missing = verdict.missing[:20] if not verdict.reasons else ()
+    return Complaint(verdict.reasons, verdict.suspects[:20], missing, reply.finish_reason.lower() in verify.CUT_ENDS)

@@ -122,6 +122,7 @@ class Complaint(NamedTuple):
     reasons: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    cut: bool = False  # at a limit of its length
 
 
 def render_calls(calls: Iterable[ToolCall]) -> str:
@@ -366,8 +367,9 @@ def _complaint(complaint: Complaint) -> str:
     return " ".join(out)
 
 
-def _styled(task: SummaryTask, style: str) -> str:
-    return style.format(words=max(40, int(task.target_tokens * 0.7) // 10 * 10))
+def _styled(task: SummaryTask, style: str, *, short: bool = False) -> str:
+    words = int(task.target_tokens * (0.35 if short else 0.7))
+    return style.format(words=max(40, words // 10 * 10))
 
 
 def _closing(depth: int, heard: bool) -> list[str]:
@@ -404,7 +406,8 @@ def build(
         f"{fence} {_BEGINS}",
         "\n".join([*source, f"{fence} source ends"]),
     ]
-    bullets = [_styled(task, _BULLETS)] if style == "bullets" else []
+    cut = complaint is not None and complaint.cut  # the provider's limit of an answer may be below what was asked for
+    bullets = [_styled(task, _BULLETS, short=cut)] if style == "bullets" else []
     asked = [*bullets, *_closing(task.depth, any(line.role == "user" for line in lines))]
     user = "\n\n".join([*parts, *([_complaint(complaint)] if complaint else []), *asked])
     return Prompt(

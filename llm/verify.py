@@ -25,8 +25,10 @@ from . import prompts
 from .client import Reply
 from .source import RUN, Evidence, Haystack, Source, recall, with_more
 
-_BAD_ENDS: Final = frozenset(
-    {"length", "max_tokens", "model_length", "content_filter", "safety", "recitation", "refusal", "error", "tool_calls",
+#: Of an answer that came to a limit of its length.
+CUT_ENDS: Final = frozenset(("length", "max_tokens", "model_length"))
+_BAD_ENDS: Final = CUT_ENDS | frozenset(
+    {"content_filter", "safety", "recitation", "refusal", "error", "tool_calls",
      "function_call", "tool_use", "pause_turn", "incomplete", "malformed_function_call"}
 )  # fmt: skip
 _BEFORE_HINT: Final = r"[\s>*_#\"“-]*expand for details about[*_]*\s*[:：][*_]*\s*[\"“]?"

@@ -214,6 +214,16 @@ def test_a_retry_reads_the_same_up_to_the_end_of_the_source():
     assert first.split(" source ends")[0] == retry.split(" source ends")[0]
 
 
+@pytest.mark.parametrize("bad", ["empty", "cut off"])
+def test_after_an_answer_that_was_cut_half_of_the_words_are_asked_for(bad: str) -> None:
+    """A provider may allow fewer than what a record would take; after another fault there are as many as before."""
+    model = Scripted([BAD[bad], lambda prompt: Reply(honest(prompt))])
+    summarise(model, task(target_tokens=1000))
+    first, retry = (int(re.findall(r"about (\d+) words", prompt)[-1]) for prompt in model.prompts)
+
+    assert (first, retry) == (700, 350 if bad == "cut off" else 700)
+
+
 def test_what_the_source_lacks_is_named_in_the_retry():
     """And a clean answer is taken."""
     model = Scripted([lambda p: Reply(honest(p) + "\nIt touched src/ghost/file.py."), lambda p: Reply(honest(p))])
