@@ -6,6 +6,7 @@ A real PostgreSQL server on loopback and two homes with their own files and role
 
 from __future__ import annotations
 
+import logging
 import shutil
 import sys
 import tempfile
@@ -158,6 +159,7 @@ def stolen(server: Host, stranger: Host) -> None:
 
 def play(folder: Path) -> None:
     """All of it."""
+    logging.getLogger("hermes_lcm").addHandler(logging.NullHandler())  # a host's log is a file, not the terminal
     with running() as postgres:
         admin = postgres.database()
         server, laptop, stranger = hosts(folder, admin)

@@ -72,6 +72,11 @@ def test_every_tool_of_the_manifest_is_documented() -> None:
 
 
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+DEFINED = {
+    name
+    for path in (ROOT / "tests").rglob("test_*.py")
+    for name in re.findall(r"^ *(?:async )?def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -88,6 +93,17 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
 
     assert [each for each in targets if not (page.parent / each).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tests_that_a_page_names_exist(page: Path) -> None:
+    """A claim whose test was moved or renamed looks like one that nobody tests."""
+    text = page.read_text(encoding="utf-8")
+    files = {path for path in re.findall(r"`(tests/[\w/]+\.py)`", text) if not (ROOT / path).exists()}
+    names = set(re.findall(r"`(test_\w+)`", text))
+
+    assert files == set()
+    assert names <= DEFINED
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------
