@@ -72,7 +72,7 @@ _ALLOWED: Final = lazy(
     r"(?:\byou (?:can|may|are allowed to)|\byou['’]re allowed to|\bit(?:['’]s| is) (?:ok(?:ay)?|fine|allowed) (?:for you )?to) "
     rf"(?:(?:now|again) ([^,.;!?]{{3,80}}?)|([^,.;!?]{{3,80}}?) {_AGAIN}){_NO_MORE}|"
     rf"\bfrom now on,? you (?:can|may) ([^,.;!?]{{3,80}}?){_NO_MORE}|"
-    r"\bdu (?:darfst|kannst) (?=[^,.;!?]*\b(?:jetzt|nun|wieder|doch)\b)([^,.;!?]{3,80})"
+    r"\bdu (?:darfst|kannst) (?=[^,.;!?]{0,80}\b(?:jetzt|nun|wieder|doch)\b)([^,.;!?]{3,80})"
     r"(?=\W*$|[.;!]|, (?!(?:aber|nur|außer|wenn|sofern|solange|falls)\b))|"
     r"\b(?:ya|ahora) puedes ([^,.;!?]{3,80})(?=\W*$|[.;!]|, (?!(?:pero|solo|sólo|salvo|si|excepto)\b))|"
     r"(?:现在|今后|以后)?可以([^，。；！？]{2,20})了(?=\W*$|[，。；！])",

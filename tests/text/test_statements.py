@@ -119,6 +119,7 @@ def test_a_name_in_front_is_told(rule: str, name: str) -> None:
         "Never use tabs " * 300,
         "a" * 4000,
         "la mesa " * 500,
+        "du darfst " * 400,
     ],
 )
 def test_a_long_sentence_is_read_for_rules_in_linear_time(text: str) -> None:
