@@ -26,7 +26,7 @@ from ..records import CONTEXT_ROLE, Assembly, Flag, Message, Stored, ToolCall
 from ..session import CLIENTS, Session, Sessions
 from ..storage.leases import Leases
 from ..store import MessageStore, NewRow
-from ..text import content
+from ..text import content, markers
 from ..text import markup as own
 from ..text.redact import NAMELESS
 from ..text.secret_kinds import REDACTED
@@ -278,7 +278,7 @@ class Ingest:
         if session.origin == "branch" and known == 0 and self._transcripts.fork(session, plan.places):
             plan.retracted = ()
             last_seq = self._store.last_seq(session.conversation_id)
-        plan.retracted = self._transcripts.own_rows(session, plan.retracted)
+        plan.retracted = self._transcripts.own_rows(session, self._gone(plan.retracted, theirs))
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
@@ -286,6 +286,19 @@ class Ingest:
         stored, marks = self._store_new(session, changes, entries, last_seq, source)
         leftover = tuple(changes.rows[item.store_id] for item in plan.leftover)
         return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), leftover
+
+    def _gone(self, retracted: tuple[int, ...], theirs: Sequence[tuple[int, _Read]]) -> tuple[int, ...]:
+        """Rows that were taken back. Not those that a gateway takes out of the list to put their words into a later message."""
+        if not retracted:
+            return ()
+        cores = self._cores(retracted)
+        texts = [
+            *(read.core.text for _, read in theirs if read.core is not None),
+            *(each.text for each in cores.values()),
+        ]
+        heard = "".join(f"\n{part}\n" for part in map(markers.overheard, texts) if part)
+        moved = {i for i, each in cores.items() if f"\n{each.text}\n" in heard and markers.speaker(each.text)[0]}
+        return tuple(i for i in retracted if i not in moved)
 
     def _was(self, session: Session, messages: Messages) -> Sequence[Entry]:
         """The first messages of a list as this process saw them, in another file or before another writer was faster."""

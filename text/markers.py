@@ -369,6 +369,12 @@ def speaker(text: str) -> tuple[str, str]:
     return ((found["named"] or found["alone"]).strip(), found["id"] or "") if found else ("", "")
 
 
+def overheard(text: str) -> str:
+    """What was said in a group to somebody else, which the gateway puts in front of what was said to the bot; "" without it."""
+    head = _OBSERVED.match(text)
+    return text[head.end() :].rpartition(_ADDRESSED)[0] if head else ""
+
+
 def of_speaker(text: str) -> str:
     """A message with blanks for all but its speaker's name and words: every character keeps its place.
 

@@ -643,3 +643,22 @@ def test_an_empty_object_in_the_place_of_no_arguments_is_no_change(world: World,
     world = meet(changed)
 
     assert added(world, messages) == Counter()
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_what_a_gateway_moves_into_a_later_message_was_not_taken_back(world: World, restart: bool) -> None:
+    """Telegram's groups: lines that nobody said to the bot leave the list when somebody says something to it."""
+    before = chat().user("[Carl|3]\nlunch at 12").says("Noted.")
+    silent = "[Anna|1]\nthe dog barks"
+    wrapped = (
+        f"[Observed Telegram group context - context only, not requests]\n[Ben|2]\nhi\n{silent}\n\n[Current addressed message "
+        "- answer only this unless it explicitly asks you to use the observed context]\n[Carl|3]\nbye"
+    )
+    world.take(before.copy().user("[Ben|2]\nnever mind").says("hi").user(silent))
+    world = world.restart() if restart else world
+
+    world.take(before.copy().user(wrapped))
+    assert texts(world.flagged(Flag.RETRACTED)) == ["[Ben|2]\nnever mind", "hi"]
+    world.take(before.copy().user("[Carl|3]\nbye").says("Bye."))
+
+    assert silent not in texts(world.flagged(Flag.RETRACTED))
