@@ -111,10 +111,13 @@ def _useless(deps: Access) -> list[tuple[str, bool]]:
     if not deps.engine.compression_enabled:
         out.append(("compression.enabled is false (config.yaml): nothing is ever compacted", True))
     out += [(f"{what}: nothing is stored", True) for what in _kept_out(config)]
-    size = config.window(deps.engine.context_length)
-    if config.context_threshold > 1 and config.context_threshold >= size:
-        said = f"LCM_CONTEXT_THRESHOLD={config.context_threshold:,} ({config.provenance('context_threshold')}) is not below the "
-        out.append((f"{said}window of {size:,} tokens: compaction begins only when it is full", False))
+    size, threshold = window(deps)  # as the rules for this model and the host have it
+    if threshold >= size:
+        own = config.provenance("context_threshold")
+        source = deps.engine.threshold_source or own
+        value = f"={config.context_threshold:,}" if source == own else ""
+        said = f"LCM_CONTEXT_THRESHOLD{value} ({source}) is not below the window of {size:,} tokens"
+        out.append((f"{said}: compaction begins only when it is full", False))
     shares = config.tail_share + config.prefix_share
     if any(config.provenance(name) != "default" for name in _SHARES) and shares > config.low_water:
         low = f"LCM_LOW_WATER={config.low_water:g} ({config.provenance('low_water')})"

@@ -183,6 +183,7 @@ USELESS: dict[str, tuple[dict[str, str], str, str]] = {
         "LCM_IGNORE_MESSAGE_PATTERNS (env) keeps out every message",
     ),
     "a threshold above the window": ({"context_threshold": "300000"}, "warn", "not below the window"),
+    "a threshold of the whole window": ({"context_threshold": "100%"}, "warn", "not below the window"),
     "a metrics file that cannot be": ({"metrics_path": "/nonexistent/x/y"}, "warn", "LCM_METRICS_PATH (env)"),
     "shares above the low water": ({"low_water": "0.2"}, "warn", "below LCM_TAIL_SHARE + LCM_PREFIX_SHARE=0.28"),
     "a bracket in a glob": ({"ignore_session_patterns": "["}, "warn", "expected a comma-separated list of globs"),
@@ -207,6 +208,19 @@ def test_a_setting_that_makes_the_plugin_useless_is_named(name: str, tmp_path: P
 
     assert (found["status"], words in found["detail"]) == (status, True), found["detail"]
     assert "env" in found["detail"]
+
+
+def test_the_threshold_in_force_is_judged_not_one_that_a_rule_replaces(tmp_path: Path) -> None:
+    """A rule of ``lcm.overrides`` for the model in use wins over the setting."""
+    world = Home(tmp_path, context_threshold="300000")
+    rule = 'lcm.overrides "gpt*"'
+    below = finding(doctor(world.deps(None, threshold_tokens=50_000, threshold_source=rule)), "settings")
+    above = finding(
+        doctor(world.deps(None, context_length=50_000, threshold_tokens=50_000, threshold_source=rule)), "settings"
+    )
+
+    assert below["status"] == "pass", below["detail"]
+    assert f"LCM_CONTEXT_THRESHOLD ({rule}) is not below the window of 50,000 tokens" in above["detail"]
 
 
 def test_compression_that_is_off_is_a_failure(tmp_path: Path) -> None:
