@@ -302,6 +302,6 @@ def _same(one: str, other: str) -> bool:
 
 
 def _normal(value: str) -> str:
-    """A value as it is compared: 5.3, v5.3 and 5.3.0 are the same version."""
-    plain = salience.normal(value)
+    """A value as it is compared: 5.3, v5.3 and 5.3.0 are the same version, and Dr. Klein is Klein."""
+    plain = re.sub(r"^(?:(?:dr|prof|mrs?|ms)\. )+", "", salience.normal(value))
     return plain.removeprefix("v").removesuffix(".0") if plain[-1:].isdigit() else plain

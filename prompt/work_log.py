@@ -533,7 +533,9 @@ _YES: Final = re.compile(
 )
 #: A question at the end of a reply, but for one whether something else be done before.
 _OFFERED: Final = re.compile(
-    r"(?:^|[.!?。！？\n])(?!(?:[^.!?\n]*)\b(?:first|beforehand|zuerst|vorher|primero|antes|d['’]abord|prima)\b)[^.!?。！？\n]*[?？]\s*\Z"
+    r"(?:^|[.!?。！？\n])(?![^.!?\n]*\b(?:first|beforehand|zuerst|vorher|primero|antes|d['’]abord|prima)\b)"
+    r"[^.!?。！？\n]*[?？]\s*\Z",
+    re.IGNORECASE,
 )
 #: A question at the end of a reply that wants to know something of the request; an offer is none.
 _WHICH: Final = re.compile(

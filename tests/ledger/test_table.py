@@ -61,6 +61,13 @@ def test_a_name_or_a_value_that_is_said_in_other_words_is_one_entry(tmp_path: Pa
     assert entry.times == 2
 
 
+def test_a_name_with_a_title_is_the_name_without(tmp_path: Path) -> None:
+    """It is one person, and nobody else's name."""
+    (entry,) = told(World(tmp_path), "My boss is Prof. Dr. Anna Klein.", "My boss is Anna Klein.")
+
+    assert (entry.times, entry.contradicts) == (2, "")
+
+
 def test_a_later_value_contradicts_an_earlier_one(tmp_path: Path) -> None:
     """Both stand, each with the other's name."""
     old, new = told(World(tmp_path), "Our budget is $400.", "Our budget is $500.")

@@ -429,11 +429,3 @@ def test_every_test_that_the_document_names_exists() -> None:
 
     assert len(named) > 20
     assert named - written == set()
-
-
-def test_every_file_of_tests_that_the_document_names_exists() -> None:
-    """Who looks for the proof of a threat finds it there."""
-    root = Path(__file__).resolve().parents[2]
-    named = set(re.findall(r"`(tests/[\w/.]+)`", (root / "docs" / "security.md").read_text(encoding="utf-8")))
-
-    assert [name for name in sorted(named) if not (root / name).exists()] == []
