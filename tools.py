@@ -258,6 +258,9 @@ def _expand_query(caller: Access, args: Args) -> Answer:
 def _map(caller: Access, args: Args) -> Answer:
     if not args["query"] and not args["store_ids"]:
         raise BadRequest("lcm_map needs messages: query (words to search for) or store_ids (msg_10..msg_20, sum_3)")
+    beside = sorted({"query", "pattern", "session_scope", "session_id", "conversation_id"} & args["typed"])
+    if args["store_ids"] and beside:
+        raise BadRequest(f"lcm_map with store_ids takes no {', '.join(beside)}: give either the addresses or a search")
     given = {"mode": None, "scope": None, "sort": None, "cursor": None, "format": "json", "query": args["query"] or ""}
     search = _search(caller, {**args, **given})
     wanted = mapping.Wanted(args["prompt"], args["store_ids"] or (), search, args["limit"])

@@ -74,7 +74,7 @@ when it replaced an earlier one."""
 _DETAILED: Final = "Write paragraphs or grouped bullet points, as dense as possible, about {words} words."
 _BULLETS: Final = """\
 Write bullet points only, one fact each as a whole sentence, at most about {words} words in all. Most important first: \
-the user's demands, decisions, results, files, values, errors."""
+demands, decisions, results, files, values, errors."""
 
 #: The place of the hint, which a small model leaves as it is.
 LEFT_OUT: Final = "what was left out, in a few words"

@@ -374,6 +374,16 @@ def test_what_names_no_messages_is_refused(tmp_path: Path, args: dict[str, Any])
     assert "msg_10..msg_20" in asked(archive(tmp_path, *PRICES), **args)["error"]
 
 
+@pytest.mark.parametrize("name", ["query", "session_scope"])
+def test_addresses_and_a_search_in_one_call_are_refused(tmp_path: Path, name: str) -> None:
+    """The addresses name the messages: a search beside them would be ignored."""
+    found = archive(tmp_path, *PRICES)
+    error = asked(found, store_ids=["msg_1..msg_2"], **{name: "all" if name == "session_scope" else "offer"})["error"]
+
+    assert f"takes no {name}: give either the addresses or a search" in error
+    assert found.model.requests == []
+
+
 def test_answers_that_do_not_fit_come_with_the_call_for_the_rest(tmp_path: Path) -> None:
     """No message is asked twice for it."""
     found = archive(tmp_path, *(user(f"Offer {n} costs {n}00 dollars. {'x ' * 90}") for n in range(60)), room=1200)
