@@ -189,7 +189,7 @@ def _words(source: Source) -> Iterator[_Line]:
 
 
 def _is_rule(text: str) -> bool:
-    """A ban, a correction or a preference, whatever else the sentence tells of its speaker."""
+    """A sentence that forbids, corrects or prefers; it may speak of its speaker too."""
     return salience.is_standing(text) and not text.rstrip().endswith(_ASKS)
 
 

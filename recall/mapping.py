@@ -187,7 +187,7 @@ class _Job:
         return said if len(said) <= most * _TOKEN_CHARS else f"{said[: most * _TOKEN_CHARS]}…"
 
     def words(self, row: Row) -> str:
-        """What is read of a message."""
+        """The text of a message for the model: of a speaker that is asked for, their own words alone."""
         said = words_of(row, self.search.speaker)
         return BLANKED.sub(" … ", said).strip() if self.search.speaker else said
 
