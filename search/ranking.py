@@ -44,6 +44,7 @@ NAMES: Final = (
 )  # fmt: skip
 
 _CJK: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_WORD: Final = re.compile(r"[^\W_]+")
 _LONGER_WORD: Final = re.compile(r"[^\W_]{3,}")
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|i'm|i've|my|me|mine)\b|我", re.IGNORECASE)
 _CAPITALISED: Final = re.compile(r"(?<!^)(?<![.?!]\s)\b[A-Z][\w'-]*")
@@ -193,6 +194,7 @@ class Asked:
         self._roots = [atom.roots for atom in weights if atom.stems]
         self._written = [atom.written.strip('"*()') for atom in weights if atom.stems]
         self._total = sum(weight for _, weight in self._words) or 1.0
+        self._typed = {word for each in self._written for word in _WORD.findall(forms.plain(each.lower()))}
         lowered = raw.lower()
         order = sorted(range(len(self._words)), key=lambda n: lowered.find(self._words[n][0][0]) % (len(raw) + 1))
         self._following = dict(pairwise(order))
@@ -265,6 +267,13 @@ class Asked:
         """(share of the words in the best stretch that tells it, where it begins in the text)."""
         share, at = self.densest(seen, self._windows[1], self._tells)
         return share, seen.begin + at
+
+    def as_typed(self, seen: Seen, at: int) -> float:
+        """Share of the words to look for that a sentence there says as they were typed; none of a question."""
+        stretch = seen.lowered[at - seen.begin :][: self._windows[1]]
+        if self.is_question or not self._tells(stretch):
+            return 0.0
+        return len(self._typed.intersection(_WORD.findall(stretch))) / max(1, len(self._typed))
 
     def _tells(self, stretch: str) -> bool:
         """Is it a sentence, no list and no JSON; or does it name the sum that is asked for?"""
@@ -378,6 +387,7 @@ USER_WEIGHT = 1.3
 TOOL_WEIGHT = 0.7  # of work with tools: what people said of it answers more questions than a program's output
 EXACT = 30  # messages that say all of the words; where more do, the words are common
 PROSE_GAIN, PROSE_SHARE = 2.0, 0.85  # what says common words close together; letters and blanks of such a stretch
+TYPED_GAIN = 2.0  # of words to look for, what says them there as they were typed: "cancel", not "cancelled"
 TOLD = 0.6  # of the words in one stretch: that one is shown
 LONG_PENALTY = 0.2  # the best of many chunks is a bit lucky
 TIMELY = 2.0  # said when the query says: three times the score
@@ -601,8 +611,8 @@ class Pool:
         for hit in best:
             if text := known.get(hit.place.store_id, ""):
                 begin = _part(text, hit.chunk if hit.place.chars > READ_CHARS else 0)
-                share, at = asked.told(asked.see(text, begin))
-                hit.score *= 1 + PROSE_GAIN * share**2
+                share, at = asked.told(seen := asked.see(text, begin))
+                hit.score *= 1 + PROSE_GAIN * share**2 + TYPED_GAIN * asked.as_typed(seen, at) ** 2
                 if share > TOLD:
                     hit.at = at
 
@@ -786,7 +796,6 @@ ORDERS: dict[str, Callable[[Pool], list[Found]]] = {
 }
 
 
-_WORD = re.compile(r"[^\W_]+")
 _BORDER = re.compile(r"\n|[.!?。！？] ?|\s")
 _SNAP_CHARS = 40
 _SENTENCE_END = re.compile(r"\n|[.!?](?=\s|$)|[。！？]")

@@ -108,6 +108,19 @@ def test_of_notes_alike_the_one_near_what_was_asked_in_the_same_go_is_meant(tmp_
     assert "23 euros" in both[0]["snippet"]
 
 
+def test_of_many_that_say_common_words_the_first_says_them_as_they_were_typed(tmp_path: Path) -> None:
+    """Their other forms are words of the same stem, too; in a question the forms tell nothing."""
+    asked = "Flight %d is cancelled by a change of plan, cancel it."
+    done = (calls('{"id": 1}', name="cancel"), result("the booking is gone"), says("ok"))
+    said = [each for n in range(40) for each in (user(asked % n), *done)]
+    told = "To make changes you have to cancel, under the cancellation terms that stand in the ticket which was bought."
+    archive = Archive(tmp_path, *said[:80], says(told), *said[80:])
+
+    hit = archive.grep("cancellation cancel changes", limit=1)["results"][0]
+
+    assert hit["address"] == "msg_81"
+
+
 def test_an_earlier_search_does_not_stand_above_its_answer(tmp_path: Path) -> None:
     """The agent's own call repeats the question word for word; what it says beside the call is found."""
     asked = "which port did the wombat service settle on"
