@@ -170,8 +170,7 @@ class PresentState:
 
     def _closed(self, read: _Read) -> Mapping[int, Closed]:
         """Requests that were finished, by message; the first one too, however long ago it was."""
-        said = [*read.users, *read.gone, *(row for row in read.replies if not row.calls)]
-        closed = work_log.closed(sorted(said, key=lambda row: row.store_id), {row.store_id for row in read.gone})
+        closed = work_log.closed(_prose(read), {row.store_id for row in read.gone})
         if read.first is not None and all(read.first.store_id < row.store_id for row in read.replies[:1]):
             replies = self._store.legible([*self._store.closings([read.first.head]).values()])[0]
             closed.update(work_log.closed([read.first, *(row for row in replies if not row.calls)]))
@@ -253,6 +252,7 @@ def _requests(read: _Read, closed: Mapping[int, Closed], room: int) -> list[list
         elif asked or closed:
             said = f"- {_who(read, latest)}'s latest request {_place(latest)} stands in full behind this record"
             behind.append(work_log.Entry(latest.store_id, said))
+    behind += _agreed(read)
     force = latest.store_id if latest is not None else 0
     most = max(_LEAST_CHARS, room * _CHARS_A_TOKEN)
     lengths = [most >> n for n in range(most.bit_length()) if most >> n >= _LEAST_CHARS]
@@ -268,6 +268,25 @@ def _requests(read: _Read, closed: Mapping[int, Closed], room: int) -> list[list
         ]
         for chars in lengths
     ]
+
+
+def _agreed(read: _Read) -> list[work_log.Entry]:
+    """What the agent does before all else, as it asked and the user agreed."""
+    found = work_log.agreed(_prose(read))
+    if found is None or found[1].store_id in read.raw:
+        return []
+    answer, asked = found
+    question = f"{work_log.quoted(asked.text, _WORDS_CHARS)} [msg_{asked.store_id}]"
+    said = (
+        f"- to be done before it: the agent asked {question}, and {_who(read, answer)} agreed [msg_{answer.store_id}]"
+    )
+    return [work_log.Entry(asked.store_id, said)]
+
+
+def _prose(read: _Read) -> list[Row]:
+    """What users and agent said, in order; also what was taken back."""
+    said = [*read.users, *read.gone, *(row for row in read.replies if not row.calls)]
+    return sorted(said, key=lambda row: row.store_id)
 
 
 def _asking(which: str, row: Row, read: _Read) -> tuple[Row, str, str]:
@@ -427,17 +446,19 @@ def _running(read: _Read) -> list[list[work_log.Entry]]:
 def _skills(read: _Read, closed: Mapping[int, Closed], chars: int, *, busy: bool) -> list[list[work_log.Entry]]:
     """Instructions that are being followed; these with their text where it is not shown, whole and shorter.
 
-    Instructions are followed while tasks are open, or nothing was finished since the request that they were loaded for.
+    Instructions are followed while tasks are open, or until the request is finished that they were loaded for.
     """
     held = instructions.loaded(read.done, read.users)
     lines = list[tuple[instructions.Loaded, str, bool]]()
     for each in held:
-        asked = next((row for row in reversed(read.users) if row.store_id <= each.store_id), None)
+        before = [row for row in read.users if row.store_id <= each.store_id]
+        asks = (row for row in reversed(before) if not salience.is_acknowledgement(markers.typed(row.text)))
+        asked = next(asks, before[-1] if before else None)
         since = asked.store_id if asked is not None else each.store_id
         line = f"- instructions {_named(each.name)} [msg_{each.store_id}]"
         if asked is not None:
             line += f", loaded for {work_log.quoted(markers.typed(asked.text), _REASON_CHARS)} [msg_{since}]"
-        told = each.store_id not in read.raw and (busy or all(at < since for at in closed))
+        told = each.store_id not in read.raw and (busy or since not in closed)
         lines.append((each, line, told))
     each_ = chars // max(1, min(len(held), _SKILLS))
     return [

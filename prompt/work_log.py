@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
-from ..text import markers, salience, statements
+from ..text import markers, salience, statements, tasks
 from ..text.others import label, own_words
 from ..text.statements import NOBODY, amends, is_rule, lifts, may_amend, meant, replaces
 from . import shell
@@ -512,7 +512,6 @@ _ASKS: Final = re.compile(
 
 
 _ANSWER_WORDS: Final = 6
-_ANSWERING: Final = frozenset(("skip", "use", "take", "keep", "leave", "ignore", "put"))
 _ANSWER_SIGNS: Final = 10  # in scripts without blanks
 _SIGNS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 #: In front of an order: the answer no, and what forbids.
@@ -531,10 +530,12 @@ _ORDERED: Final = re.compile(
 _YES: Final = re.compile(
     r"\W*(?:(?:yes|yep|yeah|sure|ja|sí|oui|sì|sim|да)\b|好的?[，,]|是的|可以[，,]|はい|네[, ])", re.IGNORECASE
 )
-#: A question at the end of a reply, but for one whether something else be done before.
-_OFFERED: Final = re.compile(
-    r"(?:^|[.!?。！？\n])(?![^.!?\n]*\b(?:first|beforehand|zuerst|vorher|primero|antes|d['’]abord|prima)\b)"
-    r"[^.!?。！？\n]*[?？]\s*\Z",
+#: A question at the end of a reply.
+_OFFERED: Final = re.compile(r"(?:^|[.!?。！？\n])(?P<question>[^.!?。！？\n]*[?？])\s*\Z")
+#: Of a question, that it asks whether something else be done before.
+_BEFORE: Final = re.compile(
+    r"(?<!the )\b(?:first|beforehand|zuerst|vorher|erst|primero|primeiro|antes|d['’]abord|avant|prima|сначала|сперва)\b|"
+    r"\b(?:(?:shall|should|may) (?:i|we)|(?:want|like) me to|soll ich)\b[^?]*\b(?:before|bevor)\b|先(?!生|ほど)|まず|먼저",
     re.IGNORECASE,
 )
 #: A question at the end of a reply that wants to know something of the request; an offer is none.
@@ -563,19 +564,13 @@ _AGAIN: Final = re.compile(
 )
 
 
-#: Beginning of an item in a list.
-_ITEM: Final = re.compile(r"(?:^|(?<=[\s,;:]))(?:\(\d{1,2}\)|\d{1,2}[.)]|[-*•])[ \t]+", re.MULTILINE)
-_LEAST_TASKS: Final = 2
-_PLEASE: Final = re.compile(
-    r"^\W*(?:(?:please|now|ok(?:ay)?|can|could|would|you|bitte|kannst|du|por favor)\W+)+", re.IGNORECASE
+#: An answer that agrees to nothing.
+_DENIES: Final = re.compile(
+    r"\W*(?:(?:no|nope|stop|nein|nee|nicht|non|não|нет)\b(?! problem)|不|别|算了|いいえ|아니)", re.IGNORECASE
 )
-_ALL: Final = re.compile(
-    r"\b(?:all(?! (?:\w+ ){0,2}(?:tests|checks|specs)\b)|"
-    r"both|everything|each|alle[sn]?|beide[sn]?|tod[oa]s?|ambos|ambas|tous|toutes|tout)\b|[全都]"
-)
-_LONG: Final = re.compile(r"\w{4,}")
-_BARE_WORDS: Final = 2  # of a reply that names no task and means them all: "Done."
-_STEM: Final = 4  # letters of a word that tell it, whatever its ending
+
+
+_WAITING: Final = 20  # requests of which a part is open
 
 
 class Closed(NamedTuple):
@@ -601,40 +596,100 @@ def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed
     A "yes, go on" belongs to the request that it answers, and so do a short answer to a question of the agent, a choice
     and another try, and who only asks how far it is. A list of tasks is finished where its replies have spoken of each.
     """
-    out: dict[int, Closed] = {}
-    told: dict[int, str] = {}  # what replies said to be done of a request
-    asked: list[Row] = []  # the request, and the answers to what was asked about it
-    question = offered = ended = False
+    return {at: end for at, end in _heard(prose).closed.items() if at not in gone}
+
+
+def agreed(prose: Iterable[Row]) -> tuple[Row, Entry] | None:
+    """What the user agreed to last that the agent does before all else, and the agent's question; None where it is done."""
+    return _heard(prose).agreed
+
+
+def _heard(prose: Iterable[Row]) -> _Requests:
+    """Requests of a conversation, as all was said."""
+    seen = _Requests()
     for row in prose:
         if row.head.role == "user":
-            typed = markers.typed(row.text[:_READ_CHARS])
-            if not asked or not salience.is_acknowledgement(typed):
-                goes_on = _goes_on(typed, asked=question) or (offered and _YES.match(typed) is not None)
-                asked = [*(asked if not ended and goes_on else ()), row]
-                ended = False
-            continue
-        text = statements.outcome(row.text) if asked else ""
-        question = not text and _WHICH.search(row.text[-_LAST_CHARS:]) is not None
-        offered = not text and _OFFERED.search(row.text[-_LAST_CHARS:]) is not None
-        ended = ended or bool(text)
-        for each in asked if text else ():
-            told[each.store_id] = f"{told.get(each.store_id, '')} {row.text[:_READ_CHARS]}".lstrip()
-            if _is_of_all(told[each.store_id], each):
-                out[each.store_id] = Closed(row.store_id, text)
-    return {at: end for at, end in out.items() if at not in gone}
+            seen.hear(row)
+        else:
+            seen.reply(row)
+    return seen
 
 
-def _is_of_all(told: str, request: Row) -> bool:
-    """Do replies speak of each task of a request that lists several? Below an order of its own a list has the steps of it."""
-    said = told.lower()
-    lead, *items = _ITEM.split(markers.typed(request.text[:_READ_CHARS]))
-    tasks = [each for each in items if _is_order(each)]
-    if len(tasks) < _LEAST_TASKS or _is_order(_PLEASE.sub("", lead, count=1)) or _ALL.search(said):
-        return True
-    words = {word[:_STEM] for word in _LONG.findall(said)}
-    named = [{word[:_STEM] for word in _LONG.findall(each.lower())} for each in tasks]
-    bare = len(said.split()) <= _BARE_WORDS and not any(each & words for each in named)
-    return bare or all(not each or each & words for each in named)
+class _Requests:
+    """Requests that wait for their end, while messages are read one after the other."""
+
+    def __init__(self) -> None:
+        self.closed: dict[int, Closed] = {}
+        self.agreed: tuple[Row, Entry] | None = None
+        self._asked: list[Row] = []  # the request, and the answers to what was asked about it
+        self._ended = False
+        self._aside: list[Row] = []  # a request before which something else is done, as the agent proposed
+        self._partly: dict[int, Row] = {}  # requests of which a part was told to be done
+        self._told: dict[int, list[str]] = {}  # replies that told of the end of a request, or of a part
+        self._proposal = ("", "")  # the agent's message, and the question in it
+        self._proposed = 0  # address of that message
+        self._asks = self._offers = self._proposes = False
+
+    def hear(self, row: Row) -> None:
+        """Take up what the user said."""
+        typed = markers.typed(row.text[:_READ_CHARS])
+        waits = self._asked or self._aside
+        if waits and salience.is_acknowledgement(typed):
+            if self._proposes and not _DENIES.match(typed):
+                self._aside, self._asked, self._ended = waits, [], False
+                self.agreed = row, Entry(self._proposed, self._proposal[1])
+            elif self._ended and self._aside:
+                self._asked, self._aside, self._ended = self._aside, [], False
+            return
+        goes_on = _goes_on(typed, asked=self._asks) or (self._offers and _YES.match(typed) is not None)
+        self._aside = self._asked if self._proposes and not self._ended and not goes_on else []
+        self._asked = [*(self._asked if not self._ended and goes_on else ()), row]
+        self._ended, self.agreed = False, None
+
+    def reply(self, row: Row) -> None:
+        """Take up what the agent said: what it finished, and what it asks."""
+        text = statements.outcome(row.text) if self._asked or self._aside else ""
+        tail = row.text[-_LAST_CHARS:]
+        question = None if text else _OFFERED.search(tail)
+        self._asks = not text and _WHICH.search(tail) is not None
+        self._proposes = question is not None and _BEFORE.search(question["question"]) is not None
+        self._offers = question is not None and not self._proposes
+        if question is not None and self._proposes:
+            self._proposal = f"{row.text[:_READ_CHARS]}\n{tail}", question["question"].strip()
+            self._proposed = row.store_id
+        if text:
+            self._finish(row, text)
+
+    def _finish(self, row: Row, text: str) -> None:
+        """Close what a reply finishes; what it tells of in part waits for the rest."""
+        self.agreed = None
+        said = row.text[:_READ_CHARS]
+        beside = [" ".join([each, *map(_wanted, self._asked)]) for each in self._proposal]
+        meant = {
+            each.store_id: each
+            for each in [
+                *self._asked,
+                *(each for each in self._aside if tasks.speaks_of(said, _wanted(each), besides=beside)),
+            ]
+        }
+        for at, each in (self._partly | meant).items():
+            told = self._told.setdefault(at, [])
+            told.append(said)
+            if tasks.has_untold(_wanted(each), told, whole=at in meant):
+                self._partly[at] = each
+            else:
+                self.closed[at] = Closed(row.store_id, text)
+                self._partly.pop(at, None)
+        while len(self._partly) > _WAITING:
+            self._partly.pop(next(iter(self._partly)))
+        self._ended = bool(self._asked)
+        if not self._asked:
+            self._asked, self._aside = self._aside, []
+            self._ended = all(each.store_id in self.closed for each in self._asked)
+
+
+def _wanted(request: Row) -> str:
+    return markers.typed(request.text[:_READ_CHARS])
 
 
 def _goes_on(typed: str, *, asked: bool) -> bool:
@@ -643,13 +698,7 @@ def _goes_on(typed: str, *, asked: bool) -> bool:
     if _AGAIN.match(typed) or (len(words) <= _ANSWER_WORDS and _CHOICE.match(typed)):
         return True
     long = len(words) > _ANSWER_WORDS or len(_SIGNS.findall(typed)) > _ANSWER_SIGNS
-    return asked and not long and not _ORDERED.search(typed) and not _is_order(_NO.sub("", typed, count=1))
-
-
-def _is_order(said: str) -> bool:
-    """Does what was said begin with a verb that tells the agent to do something?"""
-    first = said.split(maxsplit=1)[0].strip(",.!").lower() if said.strip() else ""
-    return first in salience.VERBS - _ANSWERING or salience.orders_elsewhere(first)
+    return asked and not long and not _ORDERED.search(typed) and not tasks.is_order(_NO.sub("", typed, count=1))
 
 
 def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Rule]:

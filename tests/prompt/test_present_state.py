@@ -72,6 +72,19 @@ def test_the_first_request_is_quoted_with_address_and_time(world: World) -> None
     assert re.search(r"\[msg_1, 2023-11-14 22:13Z\]: “Port the billing service to Go\.”", said)
 
 
+def test_what_is_done_first_by_agreement_stands_beside_the_request(world: World) -> None:
+    """Until a reply tells of its end."""
+    live = chat().user("Update the section.").says("A test fails. Shall I fix it first?").user("yes, please")
+    lines = block(world, live.rounds(30))
+    assert "“Update the section.”" in line(lines, "the user's first request")
+    told = line(lines, "to be done before it")
+    assert told.endswith("the agent asked “Shall I fix it first?” [msg_2], and the user agreed [msg_3]")
+
+    lines = block(world, live.says("Fixed the test.").turns(20))
+    assert "“Update the section.”" in line(lines, "the user's first request")
+    assert not any("to be done before" in each for each in lines)
+
+
 def test_the_latest_request_is_named_where_it_stands(world: World) -> None:
     """It is raw in the prompt: the block says where, and does not repeat it."""
     messages = chat().turns(40).user("find the leak").rounds(40)

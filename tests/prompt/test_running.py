@@ -109,23 +109,22 @@ def test_a_sub_agent_is_told_until_its_result_comes(world: World) -> None:
 
 
 def test_a_skill_that_is_folded_away_stands_there_with_its_reason_and_its_text(world: World) -> None:
-    """While nothing was finished since; later only where to find it."""
+    """Until that request is finished, whatever else was; later only where to find it."""
     live = step(
-        chat().user("Review the open pull request."),
+        chat().user("Review the open pull request.").says("All of it?").user("yes"),
         "skill_view",
         {"name": "review"},
         {"success": True, "name": "review", "content": SKILL},
     ).says("I begin.")
-    shown = state(world, live.turns(30))
+    finished = Chat(live).user("go on").says("Done. I added my review to the pull request.").turns(30)
+    live.user("What time is it?").says("Done: it is five.").user("Fix the typo.").says("I fixed the typo.").turns(30)
+    shown = state(world, live)
 
-    assert (
-        "- instructions review [msg_3], loaded for “Review the open pull request.” [msg_1]; they say: “# Review"
-        in shown
-    )
+    named = "- instructions review [msg_5], loaded for “Review the open pull request.” [msg_1]"
+    assert f"{named}; they say: “# Review" in shown
     assert "Never approve without running the tests." in shown
-    live.user("Now fix the typo in it.").says("Done. I fixed the typo in line 3.").turns(30, first=60)
-    later = state(world, live)
-    assert "- instructions review [msg_3]" in later
+    later = state(World(world.folder / "other", fresh_tail_count=4), finished)
+    assert named in later
     assert "they say" not in later
 
 

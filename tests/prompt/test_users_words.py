@@ -594,6 +594,138 @@ def test_a_list_of_tasks_is_finished_by_several_replies(world: World) -> None:
     assert {asked: end.store_id for asked, end in work_log.closed(rows).items()} == {1: rows[-2].store_id}
 
 
+BOTH = "Please fix the login bug and update the changelog."
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply"),
+    [
+        (BOTH, "Fixed the login bug."),
+        (BOTH, "Fixed the login bug; updated the tests."),
+        (BOTH, "I've updated the changelog."),
+        ("Fix the bug in auth.py, add a test and bump the version", "Fixed the bug in auth.py and added a test."),
+        ("Rename foo.py to bar.py and update all imports", "Renamed foo.py to bar.py."),
+        ("Update the README and update the changelog", "Updated the README."),
+        ("Delete `a.log` and restart the server", "Deleted `a.log`."),
+        ("Fix the typo and commit.", "Fixed the typo."),
+        ("Fix the login bug. Then update the changelog.", "Fixed the login bug."),
+        ("I'd like to cancel my flight to Rome and book a hotel.", "Your flight to Rome has been cancelled."),
+        ("1. update the README\n2. update the changelog", "Updated the README."),
+        ("Behebe den Login-Fehler und aktualisiere das Changelog.", "Ich habe den Login-Fehler behoben."),
+        ("Kannst du den Fehler beheben und das Changelog aktualisieren?", "Ich habe den Fehler behoben."),
+        ("Corrige el error de inicio y actualiza el registro.", "He corregido el error de inicio."),
+        ("Corrige le bug de connexion et mets à jour le changelog.", "J'ai corrigé le bug de connexion."),
+        ("Corrija o erro de login e atualize o changelog.", "Corrigi o erro de login."),
+        ("请修复登录错误并更新变更日志。", "已修复登录错误。"),
+    ],
+)
+def test_tasks_that_a_sentence_joins_stay_open_while_one_is_not_told_of(world: World, asked: str, reply: str) -> None:
+    """As those of a list do."""
+    assert work_log.closed(prose(world, chat().user(asked).says(reply).user("x"))) == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "reply"),
+    [
+        (BOTH, "Fixed the login bug and updated CHANGELOG.md."),
+        (BOTH, "Done! Fixed the login bug."),
+        (BOTH, "I've fixed both."),
+        (BOTH, "Implemented: it is in auth.py now."),
+        ("search and replace foo by bar", "Replaced foo by bar in 12 files."),
+        ("Go and look at the log, and fix the crash", "Fixed the crash in the worker."),
+        ("Read config.py and fix the port", "Fixed the port: it is 80."),
+        ("Write a script to copy the files and rename the folder", "I wrote backup.sh."),
+        ("Fix the bug that occurs when I open and close the panel", "Fixed the bug."),
+        ("Fix the download and update logic", "Fixed the download logic."),
+        ("commit and push the changes", "Pushed to main."),
+        ("Add a dark mode and make it the default", "I added a dark mode."),
+        ("Update the docs and add examples if needed", "Updated the docs."),
+        ("Fix the login bug. Use the new API. Don't touch the tests.", "Fixed the login bug."),
+        ("Fix the crash:\n- open the page and delete the row\n- click on save", "Fixed the crash."),
+        ("Behebe den Login-Fehler und aktualisiere das Changelog.", "Fixed: the session was compared by name."),
+        ("Kannst du den Fehler beheben und das Log aktualisieren?", "Erledigt. Es lag am Cache."),
+        ("请合并分支并更新变更日志。", "已合并分支，变更日志也更新了。"),
+    ],
+)
+def test_tasks_that_a_sentence_joins_are_finished_where_nothing_shows_that_one_is_open(
+    world: World, asked: str, reply: str
+) -> None:
+    """Told of each, of all, or in words that name none; how to do it is no task of its own."""
+    assert list(work_log.closed(prose(world, chat().user(asked).says(reply).user("x")))) == [1]
+
+
+@pytest.mark.parametrize(
+    ("between", "reply", "closed"),
+    [
+        ("ok", "I updated the changelog.", [1]),
+        ("Now update the changelog, please.", "I updated the changelog.", [1, 3]),
+        ("Now fix the typo, please.", "All done: I fixed the typo.", [3]),
+    ],
+)
+def test_what_was_open_of_a_request_is_closed_by_the_reply_that_tells_of_it(
+    world: World, between: str, reply: str, closed: list[int]
+) -> None:
+    """Whether it answers the request, or a later one that asks for it anew."""
+    live = chat().user(BOTH).says("I fixed the login bug.").user(between).says(reply).user("x")
+
+    assert sorted(work_log.closed(prose(world, live))) == closed
+
+
+@pytest.mark.parametrize(
+    ("asked", "offer", "answer", "first", "then"),
+    [
+        (
+            "Update the section.",
+            "A test fails. Shall I fix it first?",
+            "yes",
+            "Fixed the test.",
+            "I updated the section.",
+        ),
+        ("Update the section.", "A test fails. Should I fix it before I begin?", "sure", "Done.", "Done."),
+        (
+            "Ändere den Absatz.",
+            "Soll ich zuerst den Test reparieren?",
+            "ja",
+            "Ich habe den Test repariert.",
+            "Erledigt.",
+        ),
+        ("Actualiza la sección.", "¿Arreglo primero la prueba?", "sí", "He arreglado la prueba.", "Listo."),
+        ("Modifie la section.", "Je corrige d'abord le test ?", "oui", "J'ai corrigé le test.", "C'est fait."),
+        ("更新这一章节。", "有一个测试失败了。要我先修复它吗？", "好的", "已修复测试。", "章节已更新。"),
+        ("Update the section.", "Shall I fix the test first?", "Yes, and tell me what broke it.", "Done.", "Done."),
+    ],
+)
+def test_what_is_done_first_by_agreement_leaves_the_request_open(
+    world: World, asked: str, offer: str, answer: str, first: str, then: str
+) -> None:
+    """Until the reply behind it."""
+    rows = prose(world, chat().user(asked).says(offer).user(answer).says(first).user("ok").says(then).user("x"))
+
+    assert 1 not in work_log.closed(rows[:4])
+    assert work_log.closed(rows)[1].store_id == 6
+
+
+@pytest.mark.parametrize(
+    ("asked", "offer", "answer", "reply"),
+    [
+        ("Update the section.", "Shall I fix the test first?", "yes", "Fixed the test and updated the section."),
+        ("Update the section.", "Shall I fix the test first?", "no", "Done."),
+        ("Delete the old themes.", "First, is it OK to delete the old themes?", "yes", "Deleted the three old themes."),
+        (
+            "Rename the module.",
+            "Shall I start with the first file?",
+            "yes",
+            "Renamed it in the first file and in all others.",
+        ),
+    ],
+)
+def test_a_reply_that_tells_of_the_request_too_closes_it(
+    world: World, asked: str, offer: str, answer: str, reply: str
+) -> None:
+    """Although something else was to be done first."""
+    assert 1 in work_log.closed(prose(world, chat().user(asked).says(offer).user(answer).says(reply).user("x")))
+
+
 def test_a_reply_that_offers_the_next_step_closes_the_one_before() -> None:
     """What was asked for is done; the offer is another matter."""
     assert statements.outcome(
