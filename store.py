@@ -12,11 +12,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from .errors import Overtaken, StoreCorrupt
-from .records import Flag, Message, Row, Stored
+from .records import Flag, Message, Row, Scope, Stored
 from .search import vectors
 from .search.documents import (
     CONTEXT_CHARS,
@@ -538,6 +538,22 @@ class MessageStore:
             if out:
                 break
         return out
+
+    def holding(self, segments: Sequence[Segment], words: str, *, before: int, limit: int) -> list[Row]:
+        """The newest messages below a store id that hold these words in a row, as the index knows, oldest first."""
+        ends = {segment.conversation_id: segment.end for segment in segments}
+        found = self._index.holding(words, scope=Scope(conversations=tuple(ends)), limit=limit)
+        heads = self.heads_of([each for each in found if each < before])
+        return self.legible(
+            [
+                each.store_id
+                for each in sorted(heads.values(), key=attrgetter("store_id"))
+                if not each.flags & Flag.RETRACTED
+                and (end := ends.get(each.conversation_id)) is not None
+                and each.seq <= end.seq
+                and each.pos <= end.pos
+            ]
+        )[0]
 
     def _undamaged(self, rows: Sequence[Sequence[Any]], damaged: list[int] | None = None) -> list[Row]:
         """Rows that can be read; the ids of the others go into ``damaged``, and the doctor tells of them."""

@@ -29,6 +29,7 @@ _FIRST_CHARS, _LEAST_CHARS = 600, 24  # of the first request, where another one 
 _LEDGER = 'lcm_describe(view="ledger")'
 PINNED_SHARE = 0.25  # of the room: the entries that an operator keeps in the prompt
 _USERS, _REPLIES, _RESULTS = 500, 300, 200  # rows that are read, newest first
+_BEGUN, _MENTIONS = 50, (8, 20)  # processes begun before these, and so many of them with their newest mentions
 _VALUES_A_LINE = 3
 _REPLACED = 3  # rules that one line names as replaced
 _FILES, _TOUCHED, _FAILURES = 12, 5, 15
@@ -116,7 +117,7 @@ class PresentState:
                 Part(_NAMED_HEAD, "not possible", [_refusals(read)], weight=0.8, quotes=True),
                 Part(HOLDS_HEAD, "requests", _requests(read, closed, room_tokens), claim=1, sure=0.3, share=0.5),
                 Part(HOLDS_HEAD, "of tasks", tasks, claim=3, sure=0.15, share=0.5),
-                Part(HOLDS_HEAD, "running", _running(read), claim=4, sure=0.1, share=0.25),
+                Part(HOLDS_HEAD, "running", _running(self._with_older(segments, read)), claim=4, sure=0.1, share=0.25),
                 Part(HOLDS_HEAD, "instructions", skills, claim=6, share=_SKILLS_SHARE, most=_SKILLS),
                 Part(HOLDS_HEAD, "messages", [_words(read, closed)], weight=0.6, quotes=True),
                 Part(HOLDS_HEAD, "of files looked at", [_looked_at(read)]),
@@ -154,6 +155,31 @@ class PresentState:
         ]
         speakers |= self._spoken([each.row for each in marked])[1]
         return _Read(firsts[0] if firsts else None, users, gone, speakers, notes, replies, done, raw, marked)
+
+    def _with_older(self, segments: Sequence[Segment], read: _Read) -> _Read:
+        """What was read, with the processes that began before that, and what was told of them since."""
+        results = [step.told for step in read.done]
+        if len(results) < _RESULTS:
+            return read
+        begun = self._steps(segments, self._store.holding(segments, work_log.BEGAN, before=results[0], limit=_BEGUN))
+        most, newest = _MENTIONS
+        told = {
+            row.store_id: row
+            for name in work_log.begun(begun)[-most:]
+            for row in self._store.holding(segments, name, before=results[0], limit=newest)
+        }
+        steps = {step.told: step for step in [*begun, *self._steps(segments, told.values()), *read.done]}
+        notes = [row for row in told.values() if row.head.role == "user"]
+        return replace(read, done=[steps[at] for at in sorted(steps)], notes=[*notes, *read.notes])
+
+    def _steps(self, segments: Sequence[Segment], rows: Iterable[Row]) -> list[work_log.Step]:
+        """Steps whose results are among rows."""
+        results = [row for row in rows if row.head.role == "tool"]
+        calls = [
+            self._store.last_of(segments, role="assistant", before=row.store_id, limit=1, most_chars=_LAST)
+            for row in results
+        ]
+        return work_log.steps([*(row for found in calls for row in found), *results])
 
     def _spoken(self, rows: Sequence[Row]) -> tuple[list[Row], dict[int, str]]:
         """Messages as those who speak said them; who they are, where several people talk."""

@@ -757,6 +757,8 @@ def _is_small(text: str) -> bool:
 
 DELEGATING: Final = "delegate_task"
 _PROCESS_TOOL: Final = "process"
+#: What the host's tool answers where a process begins.
+BEGAN: Final = "Background process started"
 _ENDED: Final = ("exited", "killed", "already_exited", "not_found")
 _END_NOTE: Final = re.compile(
     r"Background process (\S{1,80}) (?:completed|exited|terminated|marked lost|failed to start|finished)"
@@ -767,22 +769,37 @@ _WHAT_CHARS: Final = 120
 def processes(done: Sequence[Step], notes: Iterable[str], chars: int = _WHAT_CHARS) -> list[Entry]:
     """Background processes that nothing says to have ended, oldest first."""
     running: dict[str, Entry] = {}
+    seen: dict[str, int] = {}
     for step in done:
         for told in _processes(step):
             name = told.get("session_id") or step.arguments.get("session_id")
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 continue
-            if step.arguments.get("background") is True and not step.failed:
+            if _begins(step):
                 command = quoted(str(step.arguments.get("command", "")), chars)
                 running[name] = Entry(step.told, f"{command} as {name}")
             elif told.get("status") in _ENDED or (step.arguments.get("action") == "kill" and not step.failed):
                 running.pop(name, None)
             elif told.get("status") == "running" and _is_ours(told) and step.call.name == _PROCESS_TOOL:
                 running.setdefault(name, Entry(step.told, f"{quoted(str(told['command']), chars)} as {name}"))
+                seen[name] = step.told
     for note in notes:
         for name in _END_NOTE.findall(note):
             running.pop(name, None)
-    return list(running.values())
+    return [
+        each._replace(text=f"{each.text}, last seen in msg_{seen[name]}") if seen.get(name, 0) > each.store_id else each
+        for name, each in running.items()
+    ]
+
+
+def begun(done: Iterable[Step]) -> list[str]:
+    """Names of the processes that steps began, oldest first."""
+    names = (step.answer.get("session_id") for step in done if _begins(step))
+    return [name for name in names if isinstance(name, str) and _NAME.fullmatch(name)]
+
+
+def _begins(step: Step) -> bool:
+    return step.arguments.get("background") is True and not step.failed
 
 
 def _processes(step: Step) -> Sequence[Mapping[str, Any]]:

@@ -618,6 +618,16 @@ class MessageIndex:
         )
 
     # -- scanning -----------------------------------------------------------------------------------
+    def holding(self, literal: str, *, scope: Scope, limit: int) -> list[int]:
+        """Newest messages of a scope that hold these words in a row, newest first."""
+        expression = words.likely(literal)
+        rows = (
+            self._fts.match(expression, self._where(scope, Filters()), limit, own=True, newest=True)
+            if expression
+            else []
+        )
+        return list(dict.fromkeys(row[2] for row in rows))
+
     def scan(
         self,
         pattern: str,

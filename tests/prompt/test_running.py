@@ -94,6 +94,34 @@ def test_a_process_that_began_long_ago_is_known_by_a_look_at_it(world: World) ->
     assert "“npm run dev” as proc_1a" in state(world, live.says("it runs still").turns(30))
 
 
+def polled(live: Chat, status: str) -> Chat:
+    told = {"session_id": "proc_1a", "command": "npm run dev", "status": status}
+    return step(live, "process", {"action": "poll", "session_id": "proc_1a"}, told)
+
+
+def test_a_process_that_nobody_looked_at_since_is_told_however_long_ago_it_began(world: World) -> None:
+    """With the last look at it."""
+    live = polled(started(chat().user("serve it")), "running").rounds(120).says("It is done.").turns(10)
+
+    assert "[msg_3]: “npm run dev” as proc_1a, last seen in msg_5" in state(world, live)
+
+
+@pytest.mark.parametrize("end", ["poll", "note", "kill"])
+def test_a_process_that_ended_long_ago_is_not_told(world: World, end: str) -> None:
+    """However its end was told of."""
+    live = started(chat().user("serve it"))
+    if end == "poll":
+        polled(live, "exited")
+    elif end == "note":
+        live.says("ok").user("[IMPORTANT: Background process proc_1a completed (exit code 0).\nCommand: npm run dev]")
+    else:
+        step(
+            live, "process", {"action": "kill", "session_id": "proc_1a"}, {"status": "killed", "session_id": "proc_1a"}
+        )
+
+    assert "runs in the background" not in state(world, live.rounds(120).says("It is done.").turns(10))
+
+
 def test_a_sub_agent_is_told_until_its_result_comes(world: World) -> None:
     """The result names it."""
     live = step(
