@@ -27,7 +27,7 @@ from .fleet import forget as purging
 from .fleet import verbs as fleet
 from .host import facts
 from .importers import verbs as importers
-from .ops import backup, explain, journal, ledger, listing, presets, pull, redaction, render, rotate
+from .ops import backup, explain, journal, ledger, listing, presets, pull, redaction, render, rotate, settings
 from .ops import verbs as ops
 from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
 from .ops.doctor import checks, repair
@@ -38,7 +38,7 @@ from .recall.access import Access, EngineState
 from .runtime import LiveEngine, Runtime, by_itself, rights_of
 from .search.scope import OWN_SESSION, Rights
 from .session import Session, principal_of
-from .text.content import printable
+from .text.printable import printable
 
 _OPERATORS = (
     "`/lcm {0}` works on the whole archive, which others have a part in; it is the operator's: `hermes lcm {0}`"
@@ -392,8 +392,8 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "uninstall", ops.uninstall, "leave Hermes as it was; the archive stays (not in a chat)", "[apply]", changes=True
     ),
-    Verb("config", presets.changed, "settings that are not defaults"),
-    Verb("config get", presets.get, "the value of a setting, or of all", "<name>|all", example="fresh_tail_count"),
+    Verb("config", settings.changed, "settings that are not defaults"),
+    Verb("config get", settings.get, "the value of a setting, or of all", "<name>|all", example="fresh_tail_count"),
     Verb(
         "config set",
         ops.set_setting,

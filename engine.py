@@ -22,7 +22,8 @@ from typing import Any, Final, TypeVar, cast
 from agent.context_engine import ContextEngine
 
 from . import tools
-from .archive.ranges import TokenCosts, latest_request
+from .archive.costs import TokenCosts
+from .archive.ranges import latest_request
 from .compaction import compress, unstored
 from .compaction.compactor import Request
 from .compaction.compress import Outcome
@@ -30,7 +31,7 @@ from .compaction.pressure import Factor, Pressure, deadline
 from .config import Config
 from .errors import LcmError, StoreError, worded
 from .host import facts
-from .host.facts import CHAT
+from .host.offers import CHAT
 from .ingest.transcript import StoredList, Transcript
 from .runtime import INGEST, PROCESS, Process, Runtime
 from .schemas import SCHEMAS

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from . import config as settings
-from .archive.ranges import ArchivedRanges, Archives, TokenCosts
+from .archive.costs import TokenCosts
+from .archive.ranges import ArchivedRanges, Archives
 from .compaction import plan
 from .compaction.background import FOLDS, Preparer
 from .compaction.compactor import Compactor
@@ -34,25 +35,28 @@ from .errors import Overtaken, StoreCorrupt, StoreError, StoreReadOnly
 from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
 from .host import facts as host
-from .host.facts import Offers
+from .host.offers import Offers
 from .importers.standby import Standby
 from .ingest.filters import build as build_filters
 from .ingest.ingestor import Ingest
 from .ingest.transcript import UNSEEN, Recognised, StoredList, Transcript
 from .ledger.table import Ledger
-from .llm.client import Breaker, HostModel, SpendGuard
+from .llm.breaker import Breaker, SpendGuard
+from .llm.client import HostModel
 from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
 from .ops import metrics, pull
 from .ops.costs import Costs
 from .ops.forget.retention import Schedule
 from .ops.metrics import Metrics
+from .ops.orders import Orders
 from .ops.render import moment
 from .ops.survey import Survey
 from .ops.upkeep import Collector, Upkeep
 from .prompt.context_message import carried_text
 from .prompt.present_state import PresentState
 from .prompt.rewrites import Oversized, RequestRewrites, Superseded
-from .recall.access import Access, EngineState, LiveList, Price, may_report, subagent_lines
+from .recall.access import Access, EngineState, LiveList, Price
+from .recall.beside import may_report, subagent_lines
 from .recall.paging import Readers
 from .records import Flag, Summary, SummaryTask
 from .search import scope
@@ -63,7 +67,7 @@ from .search.index import prepare as prepare_indexes
 from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
 from .search.semantic import PACKAGES, Semantic
 from .search.vectors import Vectors
-from .session import CLIENTS, Orders, Session, Sessions, alone
+from .session import CLIENTS, Session, Sessions, alone
 from .storage.connection import Database, Databases
 from .storage.leases import Leases
 from .storage.meta import SHOWN, Health, Meta

@@ -34,9 +34,9 @@ from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.connection import Database, marks, padded
 from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN, skips_counted
+from .storage.packing import pack, read_json
 from .storage.schema import MOST_ADDRESSES
 from .text import blobs, content
-from .text.content import pack, read_json
 
 #: A row but for its stored JSON, as it is read: with the host's id of its session.
 HEAD_COLUMNS = COLUMNS.format(ID_OF.format("messages"))

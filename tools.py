@@ -16,11 +16,11 @@ from .errors import BadRequest, LcmError, StoreError
 from .ingest.transcript import Transcript
 from .ops.doctor import checks
 from .ops.status import status
-from .recall import archive, describe, expand, grep, ledger, lines, mapping
+from .recall import archive, arguments, describe, expand, grep, ledger, lines, mapping
 from .recall.access import Access, EngineState, LiveList
+from .recall.arguments import Address
 from .recall.evidence import Question
 from .recall.expand_query import answer, go_on
-from .recall.lines import Address
 from .recall.paging import Answer, Room, dumps
 from .runtime import LiveEngine, rights_of
 from .schemas import TOOLS
@@ -80,10 +80,10 @@ def call(caller: Access, name: str, args: Args) -> Called:
     try:
         tool = TOOLS.get(name)
         if tool is None:
-            guess = lines.nearest(name, TOOLS)
-            raise BadRequest(f"there is no tool {lines.value_text(name)}; {f'did you mean {guess}?' if guess else 'see'} "
+            guess = arguments.nearest(name, TOOLS)
+            raise BadRequest(f"there is no tool {arguments.value_text(name)}; {f'did you mean {guess}?' if guess else 'see'} "
                              f"{', '.join(TOOLS)}")  # fmt: skip
-        read = lines.parsed(tool, args)
+        read = arguments.parsed(tool, args)
         answer = _ANSWERS[name](caller, read)
         return Called(_LINES[name](answer) if read.get("format") == "text" else dumps(answer))
     except StoreError as exc:

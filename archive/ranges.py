@@ -5,10 +5,6 @@ Owns table ``archives``. Holds addresses of rows, never copies of messages. A br
 inherits, so that restoring in one of the two changes nothing in the other. What is hidden is derived from the list as the host
 shows it: an archive whose messages are in the list is hidden by its placeholder; one that a compaction took over stands in the
 context message; a restored one is shown again. Answers no tool call.
-
-Token costs: the provider's count of one request minus that of the one before is the cost of the messages between. Between two
-counts tokens are shared out by length; what was never counted apart is estimated with what the rest cost. In memory, per
-engine.
 """
 
 from __future__ import annotations
@@ -18,13 +14,12 @@ import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 from typing import Any, Final
 
 from ..dag import SummaryDag, fingerprint
 from ..ingest.transcript import Entry, Transcript
 from ..prompt import context_message, rewrites
-from ..prompt.rewrites import Instead, Replacement, Retold, as_sent
+from ..prompt.rewrites import Instead, Replacement, Retold
 from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, NewNode, Node, Unit, in_order
 from ..search.scope import Scopes
 from ..session import CLIENTS, Session
@@ -476,73 +471,3 @@ def preview(lines: list[tuple[str, str]], most_chars: int) -> str:
 def line(text: str) -> str:
     """A text on one line; double brackets in it do not open or close a placeholder."""
     return _BLANKS.sub(" ", text).replace("[[", "[ [").replace("]]", "] ]").strip()
-
-
-_CHARS_PER_TOKEN: Final = 4.0
-_FRAME_CHARS: Final = 16  # of a message, beside what it says
-_LEAST_COUNTED: Final = 400  # tokens; fewer say little about the rest
-_LOW, _HIGH = 0.25, 4.0
-
-
-def length(message: Mapping[str, Any]) -> int:
-    """Length of a message in a request, in characters."""
-    sent = as_sent(message)
-    calls = sent.get("tool_calls")
-    said = len(content.text_of(sent.get("content"))) + len(str(sent.get("reasoning_content") or ""))
-    return _FRAME_CHARS + said + (len(json.dumps(calls, default=str)) if calls else 0)
-
-
-class TokenCosts:
-    """Counts of one growing list: ``note`` after each request, ``of`` when somebody asks."""
-
-    def __init__(self) -> None:
-        self._points: list[tuple[int, int, object]] = []
-
-    def note(self, messages: int, tokens: int, shape: object) -> None:
-        """A request of so many messages took so many tokens. ``shape``: what of the list it showed otherwise.
-
-        A shorter list is another one (compaction, /undo): what was known of it no longer holds.
-        """
-        if self._points and messages < self._points[-1][0]:
-            self._points.clear()
-        if self._points and messages == self._points[-1][0]:
-            self._points.pop()
-        if tokens > 0:
-            self._points.append((messages, tokens, shape))
-
-    def clear(self) -> None:
-        """The list is another one."""
-        self._points.clear()
-
-    def of(self, messages: Sequence[Mapping[str, Any]]) -> CostList:
-        """Costs of each message of the list."""
-        lengths = [length(message) for message in messages]
-        rates: list[float | None] = [None] * len(lengths)
-        size, tokens = 0, 0.0
-        for (low, before, shape), (high, after, other) in pairwise(self._points):
-            part = sum(lengths[low:high])
-            if shape != other or high > len(lengths) or not part:
-                continue
-            rate = (after - before) / part
-            if _LOW <= rate * _CHARS_PER_TOKEN <= _HIGH:
-                rates[low:high] = [rate] * (high - low)
-                size, tokens = size + part, tokens + after - before
-        scale = tokens / size if tokens >= _LEAST_COUNTED else 1 / _CHARS_PER_TOKEN
-        costs = [chars * (scale if rate is None else rate) for chars, rate in zip(lengths, rates, strict=True)]
-        return CostList((0.0, *accumulate(costs)), scale)
-
-
-@dataclass(frozen=True, slots=True)
-class CostList:
-    """Tokens in front of each place of a list, and tokens a character of what is not in it."""
-
-    before: tuple[float, ...]
-    scale: float
-
-    def tokens(self, first: int, stop: int) -> int:
-        """Tokens of messages ``first`` to ``stop`` (exclusive)."""
-        return round(self.before[stop] - self.before[first])
-
-    def cost(self, new: Sequence[Mapping[str, Any]]) -> int:
-        """Tokens of messages that are not in the list."""
-        return round(sum(map(length, new)) * self.scale)

@@ -307,7 +307,7 @@ def verdict(times: int, example: str) -> str:
 
 def probes_of(turns: Sequence[Sequence[Chat]]) -> list[Any]:
     """The exam's probes, from an archive of the whole conversation."""
-    from hermes_lcm.exam.grading import probes
+    from hermes_lcm.exam.probes import probes
 
     with home(background_compaction=False):
         agent = Agent(SESSION, 1_000_000_000)

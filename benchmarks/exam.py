@@ -86,7 +86,8 @@ def built_in(turns: Sequence[Sequence[Chat]], stored: Sequence[Any]) -> list[Gra
     """The same probes asked of what the host's own compressor leaves, after each compaction and after the last turn."""
     from agent import context_compressor
 
-    from hermes_lcm.exam.grading import Page, probes
+    from hermes_lcm.exam.grading import Page
+    from hermes_lcm.exam.probes import probes
     from hermes_lcm.host import facts as host
 
     context_compressor.call_llm = InstantModel().install()

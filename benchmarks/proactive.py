@@ -123,7 +123,8 @@ def drive(turns: Sequence[Sequence[Chat]], where: Path) -> list[Any]:
 
 def ask(agent: Agent) -> tuple[int, int, int]:
     """(probes that the prompt does not answer, for how many lines would be added, how many of these the lines answer)."""
-    from hermes_lcm.exam.grading import Page, probes
+    from hermes_lcm.exam.grading import Page
+    from hermes_lcm.exam.probes import probes
 
     prompt = said(agent.messages)
     page = Page(prompt)

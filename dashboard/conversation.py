@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from ..errors import BadRequest
 from ..ops import explain, listing
+from ..ops.orders import Orders
 from ..ops.render import checks_said
 from ..recall.paging import time_said
 from ..records import ARCHIVE_RUNG, Flag, Row
-from ..session import Orders
 from ..store import Segment
 from ..text import content, salience
 from .look import Answer, Look

@@ -25,7 +25,7 @@ from ..ops.answers import FOUND, OK, Verb, Words, at_terminal
 from ..ops.replay import REACHED
 from ..ops.status import last_exam, telling
 from ..recall import ledger as stated
-from ..text.content import printable
+from ..text.printable import printable
 from ..tools import call
 from .look import Answer, Hidden, Look
 

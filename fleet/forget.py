@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from ..errors import FleetError, FleetUnavailable
 from ..ops.forget import holds, proof, purge
-from ..ops.forget.proof import Reach, Table
+from ..ops.forget.elsewhere import Reach, Table
 from ..records import Flag
+from ..storage.packing import pack, unpack
 from ..store import MessageStore
 from ..text import content
-from ..text.content import pack, unpack
 from . import copies
 from .member import Member, member_of
 from .objects import ODD, fetched, is_elsewhere, objects_of
@@ -26,7 +26,7 @@ from .outbox import NOW, State
 if TYPE_CHECKING:
     from psycopg import Connection
 
-    from ..ops.forget.proof import Others, Selection
+    from ..ops.forget.elsewhere import Others, Selection
     from ..recall.access import Access
     from ..storage.files import Progress
 

@@ -19,7 +19,8 @@ from ..search.query import stems
 from ..session import INHERITS, alone, is_alone
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
-from ..text.content import encode, pack
+from ..storage.packing import pack
+from ..text.content import encode
 from .covered import GONE, without_words
 from .numbers import Numbers
 from .objects import is_elsewhere, objects_of

@@ -574,34 +574,3 @@ def system_prompt(home: Path, session_id: str) -> str:
         logger.debug("no system prompt of %s: %s", session_id, exc)
         return ""
     return str(row.get("system_prompt") or "") if isinstance(row, Mapping) else ""
-
-
-Callback = Callable[..., Any]
-
-#: The shape of requests that the middleware understands; "" is a host that does not tell.
-CHAT: Final = ("", "chat_completions")
-_MOST_CHARS: Final = 600
-
-
-class Offers:
-    """Offers of one host. ``has_middleware``: for requests; ``section_taken``: it shows our section of the system prompt."""
-
-    def __init__(
-        self, register: Callable[[str, Callback], Any] | None = None, middleware: Callback = lambda **_: None
-    ) -> None:
-        self._register = register
-        self._middleware = middleware
-        self._registered = False
-        self.has_middleware = register is not None
-        self.section_taken = False
-
-    def take_middleware(self) -> None:
-        """Register ours, if that has not been done."""
-        if self._register is not None and not self._registered:
-            self._register("llm_request", self._middleware)
-            self._registered = True
-
-    def take_section(self, register: Callable[..., Any], text: Callable[[], str]) -> None:
-        """Register our section of the system prompt. Raises what a host raises that refuses it."""
-        register("hermes-lcm.recall", lambda _info=None: text(), max_chars=_MOST_CHARS)
-        self.section_taken = True

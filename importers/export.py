@@ -28,7 +28,7 @@ from ..search.scope import Scopes
 from ..session import ID_OF, Cut, Session
 from ..storage.files import EXPORTS, Progress, silent
 from ..text import blobs, content
-from ..text.content import one_line, printable
+from ..text.printable import one_line, printable
 from .ledger import Ledger
 from .transcripts import FORMAT
 

@@ -16,8 +16,8 @@ from ..ops.answers import FOUND, OK, Answer, Verb, Words, at_most, one
 from ..ops.render import counted
 from ..storage.files import Progress, header, silent
 from ..storage.foreign import EARLIER, HOST, OPENCLAW, OURS, Foreign
-from ..text.content import one_line
-from ..text.content import typed as quoted
+from ..text.printable import one_line
+from ..text.printable import typed as quoted
 from . import adopt, duplicates, export, host_sessions, openclaw, rescue, transcripts
 
 if TYPE_CHECKING:

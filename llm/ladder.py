@@ -23,7 +23,8 @@ from ..records import EXTRACT_RUNG, OUT_OF_TIME, SourceLine, StatedFact, Summary
 from ..text.salience import stretch
 from ..text.tokens import Count
 from . import prompts, stated, verify
-from .client import Breaker, Model, Reply, SpendGuard
+from .breaker import Breaker, SpendGuard
+from .client import Model, Reply
 from .extract import digest
 from .prompts import Complaint, Prompt
 from .quotes import quotes, said_tokens

@@ -15,9 +15,9 @@ from ..search import documents, ranking
 from ..search import query as words
 from ..search.documents import stored_index_row
 from ..search.scope import own_scope
-from ..session import Orders
 from ..text.blobs import Ref
-from ..text.content import one_line
+from ..text.printable import one_line
+from .orders import Orders
 from .render import counted, few, moment
 
 if TYPE_CHECKING:

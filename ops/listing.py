@@ -11,7 +11,7 @@ from ..errors import BadRequest, NotFound
 from ..records import Flag, Node, Row
 from ..session import KEY_OF, Session
 from ..text import content
-from ..text.content import one_line
+from ..text.printable import one_line
 from .answers import FOUND, Answer, Words, one
 from .explain import addressed, parsed, readable
 from .render import counted, moment, table

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from ..errors import NotFound
 from ..recall import lines
-from ..session import Orders
 from ..text import content
-from ..text.content import one_line
+from ..text.printable import one_line
 from .answers import Answer, Words, one
 from .explain import addressed, parsed, search
+from .orders import Orders
 from .render import moment
 
 if TYPE_CHECKING:

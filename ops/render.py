@@ -12,8 +12,8 @@ from typing import Any
 from ..config import MODE_SETTINGS, setting_text
 from ..errors import StoreEarlier
 from ..records import STATED
-from ..text.content import one_line
-from .answers import FAIL, PASS, WARN
+from ..text.printable import one_line
+from .findings import FAIL, PASS, WARN
 
 _MARK = {PASS: "ok", WARN: "warning", FAIL: "FAILED"}
 

@@ -27,7 +27,6 @@ from ..config import KNOBS, MODE_SETTINGS, Config, setting_text
 from ..errors import LcmError, StoreCorrupt, StoreEarlier, StoreError, StoreReadOnly, way_out, worded
 from ..recall import ledger, mapping
 from ..recall.access import Access
-from ..session import Orders
 from ..storage.disk import full_disk, shut
 from ..storage.files import EXPORTS
 from ..storage.foreign import messages_of_earlier
@@ -36,6 +35,7 @@ from ..storage.standby import stand_ins
 from ..text.secret_kinds import CATALOGUE
 from . import costs, presets
 from .backup import backup_folder, rotate_path, way_out_for
+from .orders import Orders
 from .retention import HOUR_S, by_step, due, last_round
 from .survey import COUNT_LIMIT, Survey, free_bytes, inside, unsound
 

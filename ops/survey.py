@@ -22,10 +22,10 @@ from ..storage.blocks import UNREADABLE, Blocks
 from ..storage.connection import Database
 from ..storage.files import Progress, quick_check, silent
 from ..storage.meta import NOT_READ, Meta
+from ..storage.packing import read_json, unpack, unpack_block
 from ..storage.schema import has_numbers, lacked, lost_parts, quoted
 from ..storage.upgrade import Reference
 from ..text import content
-from ..text.content import read_json, unpack, unpack_block
 
 #: In ``meta``, and the name of a check: what of it an operator has accepted.
 ACCEPTED = "accepted:"

@@ -7,17 +7,17 @@ Verbs that need more than this package stand in ``command``, with the table of a
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..config import KNOBS, setting_text
-from ..errors import BadRequest, StoreError
+from ..errors import BadRequest
 from ..host import facts
 from ..recall.access import Access
-from ..session import LOCAL, Orders
-from . import backup, costs, explain, listing, presets, render, replay
+from ..session import LOCAL
+from . import backup, costs, explain, install, listing, presets, render, replay, settings
 from .answers import FOUND, OK, Answer, Words, at_most, one
+from .orders import Orders
 from .status import PLUGIN
 
 
@@ -191,11 +191,11 @@ def use_preset(deps: Access, words: Words) -> Answer:
 def explain_setting(deps: Access, words: Words) -> Answer:
     """One setting; with a value also what that would have made of the archive's newest day."""
     at_most(words, 2, "a setting, and a value to try")
-    said = presets.explain(deps, replace(words, rest=words.rest[:1]))
+    said = settings.explain(deps, replace(words, rest=words.rest[:1]))
     name, tried = str(said.data["name"]), words.rest[1:]
     if not tried:
         return said
-    value = presets.parse_value(KNOBS[name], tried[0])
+    value = settings.parse_value(KNOBS[name], tried[0])
     if name not in replay.REACHED:
         note = f"A replay cannot show what another {name} changes: it shows when messages are folded, and how many."
         return Answer(f"{said.text}\n\n{note}", {**said.data, "replay": None})
@@ -207,7 +207,7 @@ def set_setting(deps: Access, words: Words) -> Answer:
     """One setting, written into config.yaml."""
     if not deps.trusted:
         raise BadRequest("settings are changed at the terminal: `hermes lcm config set`")
-    knob, value = presets.accepted(deps.config, words)
+    knob, value = settings.accepted(deps.config, words)
     before = getattr(deps.config, knob.name)
     change = f"{knob.name}: {setting_text(before)} -> {setting_text(knob.parse(value))}"
     data = {"name": knob.name, "before": before, "value": knob.parse(value)}
@@ -221,7 +221,7 @@ def set_setting(deps: Access, words: Words) -> Answer:
 def install_dashboard(deps: Access, words: Words) -> Answer:
     """The link by which Hermes finds the dashboard."""
     _terminal_only(deps, words)
-    where, there = lay_links(deps.home, PLUGIN, apply=words.apply)
+    where, there = install.lay(deps.home, PLUGIN, apply=words.apply)
     data = {"dashboard": str(where), "there": there, "applied": words.apply}
     if there:
         return Answer(f"Nothing to do: Hermes finds the dashboard at {where}.", data, idle=True)
@@ -233,7 +233,7 @@ def install_dashboard(deps: Access, words: Words) -> Answer:
 def uninstall(deps: Access, words: Words) -> Answer:
     """The way back to Hermes as it was; the archive stays."""
     _terminal_only(deps, words)
-    links = [str(path) for path in own_links(deps.home)]
+    links = [str(path) for path in install.links(deps.home)]
     stays = (
         f"Your messages stay in {deps.db.path} and the folders {deps.db.path.stem}-... beside it until you delete them."
         if deps.db.exists or backup.traces_around(deps)
@@ -248,12 +248,12 @@ def uninstall(deps: Access, words: Words) -> Answer:
         by_hand = "`hermes config set context.engine compressor` does the same once that is solved"
         raise BadRequest(f"Hermes did not change its configuration: {why}; {by_hand}")
     listed = facts.disable()
-    left = remove_links(deps.home)
+    left = install.remove(deps.home)
     did = ["context.engine is compressor again", "the plugin is off Hermes' list"]
     lines = [f"Done: {', '.join([*did, *(f'{each} is removed' for each in links[:1])])}. Restart Hermes.", stays]
     lines += [f"Hermes says of its list of plugins: {listed}"] if listed else []
     lines += [f"The plugin's files are in {left}: delete that folder yourself."] if left else []
-    linked = bool(links) and links[0].endswith(FOLDER)  # the whole plugin, not only the dashboard of a package
+    linked = bool(links) and links[0].endswith(install.NAME)  # the whole plugin, not only the dashboard of a package
     lines += [] if linked or left else ["`pip uninstall hermes-lcm` removes the package."]
     return Answer("\n".join(lines), {**data, "left": left and str(left)})
 
@@ -372,45 +372,3 @@ def dissolve(deps: Access, words: Words) -> Answer:
     made = backup.back_up(deps, words.progress)
     data = {**explain.dissolve(deps, address, apply=True), "backup": str(made.path)}
     return Answer(f"{data['said']} Backup: {made.path}", data)
-
-
-FOLDER = "hermes-lcm"
-_DASHBOARD = "dashboard"
-
-
-def lay_links(home: Path, plugin: Path, *, apply: bool) -> tuple[Path | None, bool]:
-    """(where the host finds the dashboard, whether it was there already). ``plugin``: the folder that runs.
-
-    Raises BadRequest where something else lies in that place.
-    """
-    folder = home / "plugins" / FOLDER
-    if folder.exists() and folder.resolve() == plugin.resolve():
-        return folder / _DASHBOARD, True
-    link = folder / _DASHBOARD
-    if link.exists() and link.resolve() == (plugin / _DASHBOARD).resolve():
-        return link, True
-    if link.exists() or link.is_symlink() or (folder / "plugin.yaml").exists():
-        raise BadRequest(f"{folder} is another copy of the plugin than {plugin}, which runs; remove one of the two")
-    if apply:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(plugin / _DASHBOARD, target_is_directory=True)
-        except OSError as exc:
-            raise StoreError(f"{link}: {exc.strerror or exc}") from exc
-    return link, False
-
-
-def own_links(home: Path) -> Sequence[Path]:
-    """The links of ours in a home, which an uninstall removes."""
-    folder = home / "plugins" / FOLDER
-    return [path for path in (folder, folder / _DASHBOARD) if path.is_symlink()][:1]
-
-
-def remove_links(home: Path) -> Path | None:
-    """Remove these links, and the folder if nothing else is in it. Returns the rest of it, or None."""
-    folder = home / "plugins" / FOLDER
-    for link in own_links(home):
-        link.unlink()
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-    return folder if folder.exists() else None

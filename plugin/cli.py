@@ -33,7 +33,7 @@ from ..runtime import PROCESS, Runtime
 from ..session import Session
 from ..storage.files import Progress
 from ..terminal import screen  # here, because an uninstall removes the folder before its answer is shown
-from ..text.content import printable, printable_json
+from ..text.printable import printable, printable_json
 
 _Parse = Callable[..., tuple[argparse.Namespace, list[str]]]
 _EXIT = (

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import LcmError
 from ..host import facts
-from ..host.facts import CHAT
+from ..host.offers import CHAT
 from ..ingest.transcript import Messages, Transcript
 from ..runtime import INGEST, PROCESS, LiveEngine, Runtime
 from ..search.scope import LOCAL_PLATFORMS

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent.context_engine import ContextEngine
 
-from ..host.facts import HOOKS, Offers
+from ..host.facts import HOOKS
+from ..host.offers import Offers
 from ..text.markup import RECALL_POLICY
 
 if TYPE_CHECKING:

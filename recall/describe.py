@@ -14,8 +14,8 @@ from ..session import Session
 from ..text import blobs
 from ..text.explore import explore
 from .access import Access
+from .arguments import Address
 from .grep import NOTE
-from .lines import Address
 from .paging import (
     MOST_HINT,
     Answer,

@@ -21,10 +21,10 @@ from ..search import query, ranking
 from ..search.index import Hit
 from ..search.query import STOP_WORDS
 from ..text import markers, tokens
-from . import lines
+from . import arguments
 from .access import Access, no_such
+from .arguments import Address
 from .grep import Ask, Search, searchable
-from .lines import Address
 from .paging import LOST, Room, fit, iso, spans, time_said, who
 
 _HITS, _MORE_HITS = 12, 12  # with their turns; alone, around their match
@@ -351,7 +351,7 @@ def run_step(caller: Access, question: Question, grant: Grant, name: str, argume
     """One tool call of the reader, as text. Errors are part of the text."""
     step = _STEPS.get(name)
     if step is None:
-        return f"there is no tool {lines.value_text(name)}; there are {', '.join(_STEPS)}"
+        return f"there is no tool {arguments.value_text(name)}; there are {', '.join(_STEPS)}"
     if grant.tokens_left() <= 0 or grant.seconds_left() <= 0:
         return "no more reading is allowed; answer from what you have"
     try:
@@ -392,7 +392,7 @@ def _search(caller: Access, question: Question, grant: Grant, given: dict[str, A
 
 def _address(grant: Grant, given: dict[str, Any]) -> Address:
     raw = given.get("address") or given.get("id") or given.get("node_id") or given.get("store_id")
-    found = lines.address(raw, "sum" if "node_id" in given else "msg")
+    found = arguments.address(raw, "sum" if "node_id" in given else "msg")
     if found is None:
         raise BadRequest("address is missing: msg_12 or sum_3")
     if not grant.allows(found):

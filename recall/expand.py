@@ -16,10 +16,10 @@ from ..errors import BadRequest
 from ..records import Node, Row
 from ..search.scope import Wanted
 from ..session import Session
-from . import access, lines
+from . import beside, lines
 from .access import Access
+from .arguments import Address
 from .grep import NOTE
-from .lines import Address
 from .paging import (
     MOST_HINT,
     Answer,
@@ -120,7 +120,7 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
 
 def _told(caller: Access, row: Row) -> Answer:
     """Speaker of a message of a shared chat, and the records that a delegated result came out of."""
-    who, below = spoken(caller.speaker(row)), access.subagents_of(caller, row)
+    who, below = spoken(caller.speaker(row)), beside.subagents_of(caller, row)
     return {**({"speaker": who} if who else {}), **({"subagents": below} if below else {})}
 
 

@@ -27,7 +27,7 @@ from ..search.query import Query
 from ..search.ranking import COVERING
 from ..search.scope import Filters
 from ..text import blobs, markers, statements, tokens
-from . import access, lines
+from . import beside, lines, speakers
 from .access import Access, Chosen
 from .paging import Answer, Line, Room, iso, lost_files, node_frame, short, spoken, time_said
 from .second_look import LITTLE, Read, second_look
@@ -204,7 +204,7 @@ class Search:
         found = self._as_many(
             limit,
             lambda n: self._found(min(n, _MOST_OF_SPEAKER), filters),
-            lambda hit, row: words.is_called(self._caller.speaker(row), ask.speaker) and self._says(hit, row),
+            lambda hit, row: speakers.is_called(self._caller.speaker(row), ask.speaker) and self._says(hit, row),
         )
         return found if _matching(found.hits) else replace(found, hits=())  # beside what others said
 
@@ -675,7 +675,7 @@ class Search:
 
     def _besides(self, row: Row) -> Answer:
         """Records of the sub-agents whose result a message is; which of its files cannot be read."""
-        below = access.subagents_of(self._caller, row)
+        below = beside.subagents_of(self._caller, row)
         lost = self._caller.payloads.missing(row) if blobs.MARK in row.text else ()
         return {**({"subagents": below} if below else {}), **({"notes": lost_files(lost)} if lost else {})}
 
@@ -685,8 +685,8 @@ class Search:
         same = told.setdefault(text, row.store_id)
         if same != row.store_id and len(text) > _FEW_CHARS:
             item.update(snippet="", same_as=f"msg_{same}")
-        elif len(told) <= _ROUNDS or access.is_deed(row):
-            item.update(access.related_calls(self._caller, row, told.values()))
+        elif len(told) <= _ROUNDS or beside.is_deed(row):
+            item.update(beside.related_calls(self._caller, row, told.values()))
 
     def _closing(self, asked: Stored) -> Answer | None:
         """End of the work that a user asked for, where tools came in between: who asks about a request asks about this."""
@@ -888,10 +888,10 @@ def _argument_at(row: Row, at: int) -> int:
 
 def _of_speaker(ask: Ask) -> Ask | None:
     """ "What did Anna say about the budget" and its like as what is asked for; None for any other question."""
-    asked = words.asked_speaker(ask.query) if not ask.regex and not ask.speaker else None
+    asked = speakers.asked(ask.query) if not ask.regex and not ask.speaker else None
     if asked is None:
         return None
-    if asked.name == words.ANYBODY:
+    if asked.name == speakers.ANYBODY:
         return replace(ask, query=asked.about, roles=ask.roles or ("user", "assistant"))
     sort = ask.sort if asked.about else "recency"
     return replace(ask, speaker=asked.name, query=asked.about or asked.name, sort=sort)

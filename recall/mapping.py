@@ -24,14 +24,14 @@ from ..errors import BadRequest, StoreError, SummaryError, SummaryTooLong
 from ..llm import replies
 from ..llm.client import in_time
 from ..records import Flag, Row
-from ..search.query import is_called
 from ..storage.meta import ANSWERS, Meta
 from ..text import tokens
 from .access import Access
+from .arguments import Address
 from .expand_query import TASK
 from .grep import BLANKED, NOTE, Ask, Search, searchable, words_of
-from .lines import Address
 from .paging import LOST, Answer, Room, iso, spans, time_said, who
+from .speakers import is_called
 
 _MOST_CHARS: Final = 24_000  # of one message that are read
 _HITS: Final = 40  # of a search that are asked

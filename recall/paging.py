@@ -20,7 +20,7 @@ from typing import Any, Final
 from ..errors import BadRequest
 from ..records import Flag, Node, Row, Stored, ToolCall
 from ..text import blobs, content, tokens
-from ..text.content import one_line
+from ..text.printable import one_line
 
 #: Characters of one answer, whatever its tokens: the host cuts longer ones by itself.
 MOST_CHARS: Final = 28_000

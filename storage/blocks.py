@@ -16,9 +16,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..errors import StoreCorrupt
-from ..text.content import BLOCK_BYTES, LARGE_BYTES, Stored, pack, pack_block, read_json, unpack_block
 from .connection import Database, marks, padded
 from .meta import Meta
+from .packing import BLOCK_BYTES, LARGE_BYTES, Stored, pack, pack_block, read_json, unpack_block
 
 _CACHED_BYTES = 4_000_000
 #: What ``read_json`` and reading what it gives may raise.

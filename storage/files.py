@@ -27,11 +27,11 @@ from threading import get_native_id
 from typing import Any, Final, NamedTuple
 
 from ..errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
-from ..text.content import unpack, unpack_block
 from . import disk, leaves, seals, upgrade
 from . import schema as migrations
 from .connection import Database, Params, refuse_other_kinds, refuse_side_folders
 from .disk import SIDE_FILES, translate, without_room
+from .packing import unpack, unpack_block
 from .schema import TABLES, lacked, quoted
 
 try:

@@ -25,10 +25,10 @@ from ..errors import way_out
 from ..records import Flag, Message, Row
 from ..text import blobs, content
 from ..text.blobs import Ref
-from ..text.content import counted, deflated
 from . import disk
 from .connection import Database
 from .meta import Health
+from .packing import counted, deflated
 
 TEXTS: Final = frozenset((blobs.TEXT,))
 ALL: Final = frozenset((blobs.TEXT, blobs.DATA_URI, blobs.BASE64, blobs.LITERAL))

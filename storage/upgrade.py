@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from ..errors import StoreBusy, StoreCorrupt
-from ..text.content import LARGE_BYTES, pack
 from . import disk, schema
 from .disk import translate
+from .packing import LARGE_BYTES, pack
 
 logger = logging.getLogger("hermes_lcm")
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..dashboard import conversation, verbs
 from ..dashboard.look import Answer, Look
 from ..recall.access import Access
-from ..text.content import one_line, printable
+from ..text.printable import one_line, printable
 
 _SESSIONS, _MESSAGES, _LABEL_CHARS = 200, 200, 90
 

@@ -17,7 +17,7 @@ from ..dashboard.look import Answer, Look
 from ..dashboard.now import about, now
 from ..ops.render import counted, disk_said, moment, of_earlier, table
 from ..recall.access import Access
-from ..text.content import one_line
+from ..text.printable import one_line
 from .screen import clipped
 
 EVERY_S: Final = 2.0

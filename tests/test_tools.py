@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from worlds.recall import ALL_TOOLS, NOW, Archive, Model, calls, result, says, user
 
 from hermes_lcm.ingest.transcript import Entries, Entry, Transcript
+from hermes_lcm.recall.arguments import address
 from hermes_lcm.recall.grep import SCAN_S
-from hermes_lcm.recall.lines import address
 from hermes_lcm.records import Assembly
 from hermes_lcm.schemas import SCHEMAS, TOOLS
 from hermes_lcm.search import pattern

@@ -19,7 +19,7 @@ from ...storage.files import Progress, silent
 from ...storage.meta import Meta
 from ...storage.payloads import OF_A_FILE
 from .. import backup
-from ..answers import FAIL, PASS, WARN, Finding, fail, ok, warn
+from ..findings import FAIL, PASS, WARN, Finding, fail, ok, warn
 from ..render import moment
 from ..status import database_state
 from ..survey import ACCEPTED, Survey

@@ -15,11 +15,12 @@ from ...errors import LcmError, StoreCorrupt
 from ...recall.access import Access
 from ...records import EXTRACT_RUNG, Flag
 from ...search import vectors
-from ...session import LOCAL, Orders, Session, principal_of
+from ...session import LOCAL, Session, principal_of
 from ...storage.foreign import of_host
 from ...text import blobs
-from ..answers import Finding, fail, ok, warn
 from ..backup import way_back
+from ..findings import Finding, fail, ok, warn
+from ..orders import Orders
 from ..render import counted
 from ..survey import RECENT_ROWS, Survey
 

@@ -14,7 +14,7 @@ from ...config import Config, matches_session
 from ...ingest.filters import Noise
 from ...recall.access import Access
 from ...text.secret_kinds import CATALOGUE
-from ..answers import Finding, fail, ok, warn
+from ..findings import Finding, fail, ok, warn
 from ..render import counted
 from ..status import (
     OPTIONAL_PACKAGES,

@@ -18,7 +18,7 @@ from ...storage import schema as migrations
 from ...storage.disk import shut
 from ...storage.standby import stand_ins
 from .. import backup
-from ..answers import Finding, fail, ok, warn
+from ..findings import Finding, fail, ok, warn
 from ..render import counted, disk_said, few, size
 from ..status import database_state, disk
 from ..survey import Survey, damages, inside

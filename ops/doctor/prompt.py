@@ -16,9 +16,9 @@ from typing import Any
 from ...recall.access import Access
 from ...records import Node
 from ...session import Session
-from ..answers import Finding, ok, warn
+from ..coverage import uncovered
+from ..findings import Finding, ok, warn
 from ..render import counted
-from ..rotate import uncovered
 from ..survey import Survey
 
 #: Conversations above this are measured by deep checks only.

@@ -23,9 +23,9 @@ from ...storage.blocks import UNREADABLE, Blocks
 from ...storage.connection import Database
 from ...storage.files import Progress, Salvage, silent
 from ...storage.meta import COUNT_REMOVED, NOT_READ, Meta
+from ...storage.packing import read_json
 from ...storage.schema import lacked
 from ...text import content
-from ...text.content import read_json
 from .. import backup
 from ..render import counted
 from ..survey import Survey, damages, readable

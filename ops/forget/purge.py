@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ...compaction.compactor import source_lines
 from ...compaction.plan import target_tokens
+from ...compaction.sources import source_lines
 from ...errors import BadRequest, StoreBusy, StoreError
 from ...llm.extract import digest
 from ...llm.source import Source
@@ -34,7 +34,6 @@ from ...records import (
     SummaryTask,
 )
 from ...search.documents import STORE_ID_SQL
-from ...session import Orders, Rotation
 from ...storage import disk, files
 from ...storage.files import Progress, silent
 from ...storage.foreign import HOST_FILE, of_host
@@ -43,9 +42,10 @@ from ...store import MessageStore
 from ...text import content, tokens
 from .. import backup
 from ..doctor import clean
+from ..orders import Orders, Rotation
 from ..upkeep import reindex
 from . import holds, proof
-from .proof import Others, Reach, Selection, Table
+from .elsewhere import Others, Reach, Selection, Table
 
 if TYPE_CHECKING:
     from ...recall.access import Access

@@ -18,7 +18,7 @@ from ..answers import FOUND, OK, Answer, Verb, Words
 from ..explain import parsed
 from ..render import counted, few
 from . import holds, purge, retention
-from .proof import Others, Reach, Selection
+from .elsewhere import Others, Reach, Selection
 
 if TYPE_CHECKING:
     from ...recall.access import Access

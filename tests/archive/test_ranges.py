@@ -12,12 +12,12 @@ from worlds.archive import Agent
 from worlds.process import Chat, Script, World, alternates, chat
 
 from hermes_lcm.archive import ranges
-from hermes_lcm.archive.ranges import TokenCosts, length
+from hermes_lcm.archive.costs import TokenCosts, length
 from hermes_lcm.errors import BadRequest, NotFound
 from hermes_lcm.ops.doctor import clean
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.recall import describe, expand
-from hermes_lcm.recall.lines import Address
+from hermes_lcm.recall.arguments import Address
 from hermes_lcm.recall.paging import Room, dumps
 from hermes_lcm.schemas import SCHEMAS
 from hermes_lcm.text import content, markup, tokens

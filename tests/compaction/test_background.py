@@ -21,9 +21,9 @@ from worlds.process import WAIT_S, Chat, Script, World, chat, interrupted_at, ru
 from hermes_lcm import command
 from hermes_lcm.compaction import background, plan
 from hermes_lcm.errors import StoreError
+from hermes_lcm.ops.orders import Orders, Rotation
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Summary, SummaryTask
-from hermes_lcm.session import Orders, Rotation
 
 FLOOR = 4000
 

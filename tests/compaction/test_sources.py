@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from worlds.process import World, chat
 
-from hermes_lcm.compaction.compactor import source_lines
+from hermes_lcm.compaction.sources import source_lines
 
 LISTING = "\n".join(f"file{n}.py" for n in range(60))
 

@@ -14,7 +14,7 @@ from worlds.process import Chat, World, chat, owner_rights
 from hermes_lcm.command import answer, operator_access
 from hermes_lcm.engine import LCMEngine
 from hermes_lcm.exam import grading
-from hermes_lcm.exam.grading import probes
+from hermes_lcm.exam.probes import probes
 from hermes_lcm.host import facts
 from hermes_lcm.ops.render import status_text
 from hermes_lcm.recall.access import Access

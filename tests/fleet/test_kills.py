@@ -16,7 +16,8 @@ from worlds.fleet import Fleet, Host, eventually
 from worlds.postgres import running
 
 from hermes_lcm.errors import FleetError
-from hermes_lcm.text.content import decode, unpack
+from hermes_lcm.storage.packing import unpack
+from hermes_lcm.text.content import decode
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLS = int(os.environ.get("LCM_TEST_KILLS", "40"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hermes_lcm.llm.client import Breaker, SpendGuard
+from hermes_lcm.llm.breaker import Breaker, SpendGuard
 
 
 @dataclass

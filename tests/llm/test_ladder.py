@@ -17,7 +17,8 @@ from worlds import linear
 
 from hermes_lcm.errors import SummaryTooLong, SummaryUnavailable
 from hermes_lcm.llm import prompts, verify
-from hermes_lcm.llm.client import Breaker, Reply, SpendGuard
+from hermes_lcm.llm.breaker import Breaker, SpendGuard
+from hermes_lcm.llm.client import Reply
 from hermes_lcm.llm.ladder import Ladder, LadderSettings, split
 from hermes_lcm.records import SourceLine, Summary, SummaryTask, ToolCall
 from hermes_lcm.text import salience

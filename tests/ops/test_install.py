@@ -10,7 +10,7 @@ from worlds.home import ROOT, Home
 
 from hermes_lcm.command import OK, REFUSED, answer
 from hermes_lcm.errors import BadRequest
-from hermes_lcm.ops import verbs
+from hermes_lcm.ops import install
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_another_copy_of_the_plugin_is_not_mixed_with(world: Home) -> None:
     (folder / "plugin.yaml").write_text("name: hermes-lcm\n")
 
     with pytest.raises(BadRequest, match="another copy"):
-        verbs.lay_links(world.home, ROOT, apply=True)
+        install.lay(world.home, ROOT, apply=True)
 
 
 def test_leaving_restores_the_host_and_says_where_the_archive_is(world: Home) -> None:

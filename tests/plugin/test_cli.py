@@ -28,7 +28,7 @@ from hermes_lcm.ops.doctor import clean
 from hermes_lcm.plugin import cli
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import connection
-from hermes_lcm.text.content import printable
+from hermes_lcm.text.printable import printable
 
 
 @pytest.fixture(autouse=True)

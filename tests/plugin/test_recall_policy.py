@@ -10,7 +10,7 @@ import pytest
 from worlds.process import World, chat
 
 from hermes_lcm.host import facts
-from hermes_lcm.host.facts import Offers
+from hermes_lcm.host.offers import Offers
 from hermes_lcm.plugin import registration
 from hermes_lcm.prompt import context_message
 from hermes_lcm.text import tokens

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from worlds.process import Chat, Script, alternates, chat
 
-from hermes_lcm.host.facts import Offers
+from hermes_lcm.host.offers import Offers
 
 SYSTEM = {"role": "system", "content": "You are an agent."}
 

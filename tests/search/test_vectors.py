@@ -20,7 +20,7 @@ from hermes_lcm.importers.intake import HIDDEN
 from hermes_lcm.ops import backup, redaction, render
 from hermes_lcm.ops.doctor import clean, content, repair
 from hermes_lcm.ops.forget import purge
-from hermes_lcm.ops.forget.proof import Selection
+from hermes_lcm.ops.forget.elsewhere import Selection
 from hermes_lcm.ops.status import status
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query, semantic, vectors

@@ -20,8 +20,8 @@ from hermes_lcm.importers import export
 from hermes_lcm.ops.doctor import clean, repair
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.storage.blocks import STORED_COLUMNS
+from hermes_lcm.storage.packing import BLOCK_BYTES, LARGE_BYTES, pack_block, unpack_block
 from hermes_lcm.text import content
-from hermes_lcm.text.content import BLOCK_BYTES, LARGE_BYTES, pack_block, unpack_block
 
 
 def busy(count: int = 60) -> Chat:

@@ -17,7 +17,8 @@ from hermes_lcm.errors import StoreError
 from hermes_lcm.ops import backup, upkeep
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query
-from hermes_lcm.text import blobs, content
+from hermes_lcm.storage import packing
+from hermes_lcm.text import blobs
 
 HUGE_CHARS = 5_000_000
 SAYS = "The quokka said so in line 17000."
@@ -95,13 +96,13 @@ def test_what_repeats_nothing_is_smaller_too(alphabet: str, tmp_path: Path) -> N
     assert said(world)[0]["content"] == text
 
 
-@pytest.mark.parametrize("size", [0, 1, 599, 600, 4096, 4097, content.LARGE_BYTES, content.LARGE_BYTES + 1, 1_000_000])
+@pytest.mark.parametrize("size", [0, 1, 599, 600, 4096, 4097, packing.LARGE_BYTES, packing.LARGE_BYTES + 1, 1_000_000])
 @pytest.mark.parametrize("alphabet", ["ab", string.printable])
 def test_stored_json_of_any_size_is_unpacked_as_it_was(size: int, alphabet: str) -> None:
     """On both sides of every size at which the form changes."""
     stored_json = "".join(random.Random(size).choices(alphabet, k=size))
 
-    assert content.unpack(content.pack(stored_json)) == stored_json
+    assert packing.unpack(packing.pack(stored_json)) == stored_json
 
 
 def test_what_has_no_repetitions_is_not_searched_for_them() -> None:
@@ -109,8 +110,8 @@ def test_what_has_no_repetitions_is_not_searched_for_them() -> None:
     odd = "".join(random.Random(1).choices(string.ascii_letters + string.digits + "+/", k=500_000)).encode()
     even = huge(chars=500_000).encode()
 
-    assert len(content.deflated(odd)) < len(zlib.compress(odd, 1))
-    assert content.deflated(even) == zlib.compress(even, 1)
+    assert len(packing.deflated(odd)) < len(zlib.compress(odd, 1))
+    assert packing.deflated(even) == zlib.compress(even, 1)
 
 
 def test_it_is_found_and_read_in_the_next_moment(tmp_path: Path) -> None:

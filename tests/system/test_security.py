@@ -24,9 +24,9 @@ from worlds.process import chat, run, texts
 
 from hermes_lcm.command import OK, REFUSED
 from hermes_lcm.errors import StoreForeign
-from hermes_lcm.storage import payloads
+from hermes_lcm.storage import packing, payloads
 from hermes_lcm.storage.connection import Database
-from hermes_lcm.text import content, markup
+from hermes_lcm.text import markup
 
 NOISE = os.urandom(40_000).hex()
 MEGABYTE = 1_000_000
@@ -219,9 +219,9 @@ def test_a_row_that_nobody_could_have_stored_breaks_no_turn(value: Any, hermes_h
 # -- decompression bombs --------------------------------------------------------------------------------------------------
 def test_stored_json_that_inflates_without_bound_is_refused() -> None:
     """Not more of it than was ever deflated here is unpacked."""
-    bomb = b"\1" + zlib.compress(b"A" * (content.MOST_BYTES + MEGABYTE), 9)
+    bomb = b"\1" + zlib.compress(b"A" * (packing.MOST_BYTES + MEGABYTE), 9)
     with pytest.raises(zlib.error, match="more than"):
-        content.unpack(bomb)
+        packing.unpack(bomb)
 
 
 def test_a_short_stored_json_that_inflates_without_bound_is_refused() -> None:
@@ -231,7 +231,7 @@ def test_a_short_stored_json_that_inflates_without_bound_is_refused() -> None:
 
     def unpack() -> None:
         with pytest.raises(zlib.error, match="more than"):
-            content.unpack(bomb)
+            packing.unpack(bomb)
 
     assert most_memory(unpack) < MEGABYTE
 
@@ -239,10 +239,10 @@ def test_a_short_stored_json_that_inflates_without_bound_is_refused() -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        pytest.param(b"A" * (content.MOST_BYTES + MEGABYTE), id="no head"),
-        pytest.param(b"[[1],[9]]\n" + b"A" * (content.MOST_BYTES + MEGABYTE), id="a small head"),
+        pytest.param(b"A" * (packing.MOST_BYTES + MEGABYTE), id="no head"),
+        pytest.param(b"[[1],[9]]\n" + b"A" * (packing.MOST_BYTES + MEGABYTE), id="a small head"),
         pytest.param(
-            b"[[1],[%d]]\n" % (2 * content.MOST_BYTES) + b"A" * (content.MOST_BYTES + MEGABYTE), id="a large head"
+            b"[[1],[%d]]\n" % (2 * packing.MOST_BYTES) + b"A" * (packing.MOST_BYTES + MEGABYTE), id="a large head"
         ),
     ],
 )
@@ -253,7 +253,7 @@ def test_a_block_that_inflates_without_bound_is_refused(raw: bytes) -> None:
 
     def unpack() -> None:
         with contextlib.suppress(zlib.error, ValueError):
-            content.unpack_block(zlib.crc32(body).to_bytes(4, "big") + body)
+            packing.unpack_block(zlib.crc32(body).to_bytes(4, "big") + body)
 
     assert most_memory(unpack) < 4 * MEGABYTE
 
@@ -261,15 +261,15 @@ def test_a_block_that_inflates_without_bound_is_refused(raw: bytes) -> None:
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 4095, 4096, 4097, 300_000])
 def test_what_was_packed_is_unpacked(size: int) -> None:
     """The limits refuse nothing that was stored."""
-    assert content.unpack(content.pack("x" * size)) == "x" * size
+    assert packing.unpack(packing.pack("x" * size)) == "x" * size
 
 
 def test_what_is_larger_than_the_limit_is_stored_as_it_is(monkeypatch: Any) -> None:
     """So that no limit ever keeps a message from coming back (P1)."""
-    monkeypatch.setattr(content, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(packing, "MOST_BYTES", 10_000)
     text = "long " * 5000
 
-    assert content.unpack(content.pack(text)) == text
+    assert packing.unpack(packing.pack(text)) == text
 
 
 def test_a_payload_file_that_inflates_without_bound_is_refused(hermes_home: Path, monkeypatch: Any) -> None:

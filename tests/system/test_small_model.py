@@ -21,7 +21,8 @@ import pytest
 from worlds.process import Chat, World, tokens_of
 
 from hermes_lcm.llm import prompts
-from hermes_lcm.llm.client import Breaker, HostModel, SpendGuard
+from hermes_lcm.llm.breaker import Breaker, SpendGuard
+from hermes_lcm.llm.client import HostModel
 from hermes_lcm.llm.ladder import Ladder, LadderSettings
 from hermes_lcm.records import SummaryTask
 from hermes_lcm.text.tokens import count

@@ -15,7 +15,7 @@ from worlds import linear
 from worlds.process import World, chat
 from worlds.recall import Archive, says, user
 
-from hermes_lcm.compaction.compactor import source_line
+from hermes_lcm.compaction.sources import source_line
 from hermes_lcm.records import Flag
 from hermes_lcm.text import markers
 

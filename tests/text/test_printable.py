@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes_lcm.text.content import one_line, printable, printable_json
+from hermes_lcm.text.printable import one_line, printable, printable_json
 
 ANY = st.text(st.characters(categories=("L", "N", "P", "C", "Z")) | st.characters(max_codepoint=0xA0))
 OBEYED = {"Cc", "Zl", "Zp", "Cs"}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from hermes_lcm.archive.ranges import CostList, TokenCosts
+from hermes_lcm.archive.costs import CostList, TokenCosts
 from hermes_lcm.prompt.rewrites import Shown, rewrite_list
-from hermes_lcm.recall import archive, lines
+from hermes_lcm.recall import archive, arguments
 from hermes_lcm.recall.access import Access, EngineState, LiveList
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.schemas import TOOLS
@@ -51,7 +51,7 @@ class Agent:
 
     def call(self, messages: Sequence[dict[str, Any]], operation: str, room: int = 8000, **args: Any) -> dict[str, Any]:
         """The answer of one operation; raises what the tool would put into words."""
-        checked = lines.parsed(TOOLS["lcm_archive"], {"operation": operation, **args})
+        checked = arguments.parsed(TOOLS["lcm_archive"], {"operation": operation, **args})
         return archive.answer(self.caller(messages), checked, Room.of(room))
 
     def store(self, messages: Sequence[dict[str, Any]], first: int, last: int, **args: Any) -> str:

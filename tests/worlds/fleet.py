@@ -21,7 +21,7 @@ from hermes_lcm.recall.grep import Ask, grep
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.runtime import Runtime
 from hermes_lcm.search.scope import Rights
-from hermes_lcm.text.content import unpack
+from hermes_lcm.storage.packing import unpack
 from worlds.postgres import Postgres
 from worlds.process import WAIT_S, World
 

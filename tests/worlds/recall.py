@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes_lcm import tools
-from hermes_lcm.archive.ranges import TokenCosts
+from hermes_lcm.archive.costs import TokenCosts
 from hermes_lcm.config import load
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.ingest.transcript import Transcript

@@ -34,8 +34,9 @@ from hermes_lcm.errors import BadRequest, StoreBusy, StoreError, StoreFull
 from hermes_lcm.ops import backup, explain, rotate
 from hermes_lcm.ops.doctor import clean, repair
 from hermes_lcm.ops.doctor.checks import doctor
+from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
-from hermes_lcm.session import Orders, Session
+from hermes_lcm.session import Session
 from hermes_lcm.storage import connection, files, schema
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
 from hermes_lcm.store import MessageStore

@@ -18,7 +18,8 @@ from worlds.process import chat
 from hermes_lcm.command import answer
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreBusy, SummaryUnavailable
-from hermes_lcm.llm.client import Breaker, Reply, SpendGuard
+from hermes_lcm.llm.breaker import Breaker, SpendGuard
+from hermes_lcm.llm.client import Reply
 from hermes_lcm.llm.ladder import Ladder, LadderSettings
 from hermes_lcm.ops import backup
 from hermes_lcm.ops.doctor.checks import doctor

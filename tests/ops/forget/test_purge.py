@@ -20,10 +20,10 @@ from hermes_lcm.command import FOUND, OK, REFUSED
 from hermes_lcm.dag import SummaryDag, fingerprint
 from hermes_lcm.ops import backup, explain
 from hermes_lcm.ops.forget import purge
-from hermes_lcm.ops.forget.proof import Selection
+from hermes_lcm.ops.forget.elsewhere import Selection
+from hermes_lcm.ops.orders import Orders, Rotation
 from hermes_lcm.prompt.context_message import context_text
 from hermes_lcm.records import ARCHIVE_RUNG, Flag, NewNode
-from hermes_lcm.session import Orders, Rotation
 from hermes_lcm.storage import files
 from hermes_lcm.storage.meta import Meta
 
