@@ -93,6 +93,9 @@ _THINKING = lazy(
     re.IGNORECASE,
 )
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
+#: A sentence, or a line without an end of one.
+_UNIT = lazy(r"\S[^\n]*?(?:[.!?](?=\s)|[。！？]|(?=\n)|\Z)")
+_LOOPED: Final = 3  # sentences that stand there again, and that a record has at least
 _FIGURES = lazy(r"(?<!\S)\d[\d.,:]*(?!\S)")
 _NEW_RUNS: Final = 0.45
 _ROLL_LINE: Final = 400
@@ -214,6 +217,22 @@ def _is_loop(text: str) -> bool:
     lines = [line.strip() for line in text.splitlines() if len(line.strip()) > 12]
     # What is told twice is kept once (``_said_once``).
     return (len(lines) >= 8 and 2 * len(set(lines)) < len(lines)) or _turns_in_circles(text[:20_000])
+
+
+def _told_all(text: str) -> str:
+    """The answer up to where it only says again what it said, else all of it: a small model that has told all goes on so."""
+    told: set[str] = set()
+    end = again = 0
+    units = list(_UNIT.finditer(text))
+    for n, unit in enumerate(units, 1):
+        said = salience.normal(unit[0])
+        begun = n == len(units) and any(each.startswith(said) for each in told)  # where the answer was cut
+        if begun or said in told:
+            again += 1
+        else:
+            again, end = 0, unit.end()
+            told.add(said)
+    return text[:end] if min(again, len(told)) >= _LOOPED else text
 
 
 def _turns_in_circles(text: str) -> bool:
@@ -380,6 +399,12 @@ def _is_unrelated(answer: Haystack, share: float, source: Source) -> bool:
     return bool(words) and sum(source.haystack.contains(word) for word in words) < 0.3 * len(words)
 
 
+def _ended(text: str, reply: Reply) -> tuple[str, Reply]:
+    """An answer that goes round in circles, ended where it had told all; another one stays as it is."""
+    told = _told_all(text)
+    return (told, reply._replace(finish_reason="stop")) if told != text else (text, reply)
+
+
 def _form_reasons(reply: Reply, text: str, source: Source) -> list[str]:
     """Faults of the answer as such, apart from its size."""
     out = []
@@ -508,6 +533,8 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
     """Judge an answer. ``prompt`` is all that the model read: not invented, and not to be echoed."""
     task = source.task
     whole, hint = tidy(reply.text)
+    if reply.finish_reason.lower() in CUT_ENDS or _is_loop(whole):
+        whole, reply = _ended(whole, reply)
     recited = _is_mostly_told(whole, source)
     as_written, told = (whole, ()) if recited else _untold(whole, source)
     text = _said_once(as_written)

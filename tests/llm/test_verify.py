@@ -105,7 +105,31 @@ def test_a_list_that_is_told_twice_is_kept_once():
     twice = judged(f"{told}\n\n{told}")
 
     assert (twice.reasons, twice.text) == ((), told)
-    assert judged("\n\n".join([told] * 3)).reasons == ("it repeats itself",)
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+@pytest.mark.parametrize("sign", ["\n", "\n\n", " "], ids=["lines", "paragraphs", "sentences"])
+def test_an_answer_that_goes_round_in_circles_ends_where_it_had_told_all(sign: str, finish: str) -> None:
+    """A small model writes a good record and cannot stop; the limit of its length cuts it."""
+    first = "The user asked for a fix of src/importer/run.py (ABC-4711)."
+    circle = [
+        "The assistant set batch_size to 250 in config/import.yaml.",
+        "The user asked for the tests.",
+        "The tests were not run.",
+    ]
+    told = sign.join([first, *circle])
+
+    verdict = judged(sign.join([told, *circle * 9])[:-9], finish_reason=finish)
+
+    assert (verdict.reasons, verdict.text) == ((), told)
+
+
+def test_an_answer_that_was_cut_in_something_new_is_refused() -> None:
+    """However often it said something before."""
+    circle = "The tests were not run.\n"
+    text = f"{GOOD}\n{circle * 5}The assistant then began to move the back"
+
+    assert judged(text, finish_reason="length").reasons == ("it did not end by itself (finish_reason length)",)
 
 
 @pytest.mark.parametrize(
