@@ -15,6 +15,7 @@ from typing import Final, Literal
 from ..text.salience import lazy
 
 Relation = Literal["", "replaces", "contradicts"]
+_DECIDED, _CHOSE = frozenset(("decided", "agreed", "settled", "opted")), frozenset(("chose", "chosen"))
 
 _REMEMBERED: Final = 2000
 _MOST_WORDS: Final = 4  # of what is chosen, and of the thing: more say something else beside it
@@ -38,6 +39,41 @@ _FORMS: Final = (
     rf"{_TAKES}{_CHOSEN} {_THING} {_GONE}",
     rf"{_TAKES}{_CHOSEN} {_THING}",
     rf"{_TAKES}{_CHOSEN} {_GONE}",
+)
+_ENGLISH: Final = lazy(r"(?:us(?:e|ing)|go|switch|stick|take|choose|pick|migrate)", re.IGNORECASE)
+#: Forms that only tell what a decision is about, and what was decided of it: in other languages, and of work.
+_ABOUT: Final = (
+    *_FORMS,
+    (
+        r"(?:to )?(?:host|deploy|run|store|keep|save|build|write|implement|test|style|manage|"
+        r"publish) (?P<thing>(?:the |our |my )?[\w-]+"
+        r"(?: [\w-]+)?) (?:on|in|with|to|using|via) (?P<chosen>(?-i:(?!(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day)[A-Z])[\w.+#-]*"
+        r"(?: [A-Z\d][\w.+#-]*){0,2})"
+    ),
+    (
+        r"(?:to )?(?:set|limit|raise|lower|increase|reduce|cap|change) (?P<thing>(?:the |our |my )?[\w-]+(?: [\w-]+)?) "
+        r"(?:to|by|at) (?P<chosen>\S*\d\S*(?: \w+)?)"
+    ),
+    (
+        r"(?:usar |utilizar |nehmen |use )?(?P<chosen>[\w.+#/-]+(?: [\w.+#/-]+){0,3}?) (?:als|für|como|para|comme|"
+        r"pour|come|per|для|как|в качестве) "
+        r"(?:l['’])?(?P<thing>\w[^,;]*)"
+    ),
+    r"(?:使用|采用|选择|用)? ?(?P<chosen>[A-Za-z][\w.+#/ -]*?) ?(?:作为|做|当)(?P<thing>[\u4e00-\u9fff]{2,8})",
+    r"(?P<thing>[^、。\s]{2,12}?)(?:には?|として)(?P<chosen>[A-Za-z][\w.+#/ -]*)",
+    r"(?P<thing>[가-힣 ]{1,12}?)(?:로|에는?) (?P<chosen>[A-Za-z][\w.+#/ -]*)",
+)
+_ABOUTS: Final = tuple(lazy(rf"^(?:{each})(?:,? instead| now| after all)?[.!]?$", re.IGNORECASE) for each in _ABOUT)
+_WHOSE: Final = lazy(
+    r"^(?:the|our|my|an?|all|der|die|das|den|dem|unsere?[nrm]?|meine?[nrm]?|el|las?|los|nuestr[oa]s?|les?|notre|"
+    r"nos|il|lo|i|gli|o|os|as?|"
+    r"noss[oa]s?) ",
+    re.IGNORECASE,
+)
+_POINTS: Final = lazy(
+    r"(?:this|that|these|those|it|each|any|every|such|one|now|rest|sake|moment|diese[rsnm]?|es[aeo]s?|est[aeo]s?|ce|ces|cette|"
+    r"quest\w+)\b|(?:.* )?(?:minutes?|hours?|days?|nights?|weeks?|months?|years?|while)$",
+    re.IGNORECASE,
 )
 _CHOICES: Final = tuple(lazy(rf"^{each}(?:,? instead| now| after all)?[.!]?$", re.IGNORECASE) for each in _FORMS)
 #: What a pronoun stands for, nobody knows: two of them may be two things.
@@ -76,6 +112,16 @@ class Choice:
     one_more: bool  # of such things there may be several: "a tester"
 
 
+def told(verb: str, clause: str, text: str) -> str:
+    """Words of a decision, with its verb."""
+    verb = verb.lower()
+    if verb not in _DECIDED | _CHOSE:
+        return f"{verb} {clause}" if _ENGLISH.match(verb) else clause
+    if text[: max(0, text.find(clause))].rstrip().endswith(" to"):
+        return f"to {clause}"
+    return f"choose {clause}" if verb in _CHOSE else clause
+
+
 def relation(later: str, earlier: str) -> Relation:
     """Relation of a later decision to an earlier one; each with its verb."""
     new, old = _choice(later), _choice(earlier)
@@ -88,6 +134,22 @@ def relation(later: str, earlier: str) -> Relation:
     if not (new.thing and old.thing) or new.gone:
         return ""
     return "replaces" if new.changes else "contradicts" if new.firm and old.firm else ""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def about(decision: str) -> tuple[str, str] | None:
+    """What a decision is about, and what was decided of it; None where no form tells."""
+    if _BESIDE.search(decision):
+        return None
+    for pattern in _ABOUTS:
+        if (found := pattern.match(decision.strip())) and (parts := found.groupdict()).get("thing"):
+            thing, chosen = _WHOSE.sub("", parts["thing"]), parts["chosen"]
+            words = _plain(thing), _plain(chosen)
+            short = all(0 < len(each) <= _MOST_WORDS and not each & _LIMITS for each in words)
+            if not short or _POINTS.match(thing) or " to " in chosen or any(each <= _PRONOUNS for each in words):
+                return None
+            return thing, chosen
+    return None
 
 
 @lru_cache(maxsize=_REMEMBERED)

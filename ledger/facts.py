@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final
 
 from ..records import StatedFact
-from ..text import markers, salience
+from ..text import markers, salience, turns
 from ..text.others import own_words
 from ..text.salience import MONTHS, lazy
 from ..text.secret_kinds import REDACTED
-from ..text.statements import QUOTED
-from . import languages
+from ..text.statements import QUOTED, may_turn
+from . import choices, languages
 from .rules import is_rule, may_be_rule
 
 RULE, DECISION, NAME, VALUE, DATE = "rule", "decision", "name", "value", "date"
@@ -86,6 +86,11 @@ _IS: Final = (
     "(?:is|are|will be|must be|should be|=|costs?)(?: now| currently)?"
     "(?: set to| exactly| at| about| around| roughly| approximately)?"
 )
+#: It was otherwise before: "my number changed, it's 7".
+_BECAME: Final = (
+    r"(?:['’]s| has| have)?(?: just)? changed(?:[,;:.]| [–—-]| and)? (?:(?:it|this)(?:['’]s| is)|they(?:['’]re| are)|"
+    r"the new (?:one|number) is|to|now|from \S+ to)(?: now)?"
+)
 _ROLE: Final = (
     "(?:(?:wedding|event|tax|personal|travel|estate|real estate|product|project|tech|team|driving|piano|maths?|football) )?"
     "(?:photographer|planner|organi[sz]er|caterer|florist|lawyer|attorney|accountant|dentist|therapist|vet|landlord|landlady|"
@@ -112,6 +117,30 @@ _USED: Final = (
     "web server|editor|ide|issue tracker|bank|insurer|airline|mail provider|registrar)"
 )
 _PHONE: Final = r"(?P<value>\+?\d(?:[ ()/-]{0,2}\d){6,14})(?![\w-])"
+#: In front of what somebody only looks for: "find a flight on 3 May".
+_NOT_YET: Final = r"\b(?=an? |my |our |the )" + "".join(
+    f"(?<!\\b{words} (?=a))"
+    for words in (
+        "look for",
+        "looking for",
+        "search for",
+        "searching for",
+        "find",
+        "find me",
+        "get me",
+        "get us",
+        "book",
+        "book me",
+        "reserve",
+        "need",
+        "want",
+        "like",
+        "suggest",
+        "recommend",
+        "show me",
+        "check for",
+    )
+)
 _DATES: Final = (
     lazy(
         rf"{_SUBJECT} (?:is|are|was|were|being|will be|has been|got|starts?|ends?|begins?|moved|slipped) (?:now )?"
@@ -122,7 +151,7 @@ _DATES: Final = (
     ),
     lazy(rf"{_NO_SUBJECT}{_SUBJECT} (?:scheduled|due|planned|booked|set) (?:on|for|by) {_DAY}", re.IGNORECASE),
     lazy(
-        rf"\b(?P<subject>(?:my|our|the|an?) (?:{_WORD} ){{0,3}}(?:{_EVENT})"
+        rf"{_NOT_YET}\b(?P<subject>(?:my|our|the|an?) (?:{_WORD} ){{0,3}}(?:{_EVENT})"
         rf"(?: with (?:(?-i:[A-Z])\w+|him|her|them))?) (?:on|for|of) {_DAY}",
         re.IGNORECASE,
     ),
@@ -147,14 +176,14 @@ _VALUES: Final = (
     lazy(
         rf"\b(?P<subject>(?:(?:my|our|the) (?:{_WORD} ){{0,2}}|(?-i:[A-Z])[\w-]+['’]s )(?:phone|mobile|cell|telephone|fax|"
         rf"contact)"
-        rf"(?: phone)?(?: number)?)(?: is|:) {_PHONE}",
+        rf"(?: phone)?(?: number)?)(?:{_BECAME}| is|:) {_PHONE}",
         re.IGNORECASE,
     ),
     lazy(rf"\b(?P<subject>{_NO_NAME}[A-ZÀ-Ý][a-zà-ÿ-]+(?: [A-ZÀ-Ý][a-zà-ÿ-]+)?)(?:,| \(|:) ?(?=\+){_PHONE}"),
-    lazy(rf"{_NO_SUBJECT}{_SUBJECT} {_IS} {_MEASURE}", re.IGNORECASE),
+    lazy(rf"{_NO_SUBJECT}{_SUBJECT}(?:{_BECAME}| {_IS}) {_MEASURE}", re.IGNORECASE),
     lazy(rf"{_NO_SUBJECT}{_SETTING} {_IS} {_NUMBER}", re.IGNORECASE),
     lazy(
-        rf"\b(?P<subject>(?:my|our|the) (?:{_WORD} ){{0,2}}(?:id|code|number|username|account))(?: is|:) "
+        rf"\b(?P<subject>(?:my|our|the) (?:{_WORD} ){{0,2}}(?:id|code|number|username|account))(?:{_BECAME}| is|:) "
         r"(?P<value>(?=[\w-]*[\d_])[\w-]{3,40})(?![\w.,%/-]*\w)(?! [a-z]+s\b)",
         re.IGNORECASE,
     ),
@@ -327,6 +356,13 @@ _ONLY_ONE: Final = lazy(
 )
 #: What there may be several of.
 _SOME: Final = lazy(r"^(?:an? |port$|其|[他她它]|.{0,4}一个)", re.IGNORECASE)
+#: What is a meeting without the word: "the kickoff" is "the kickoff meeting".
+_A_MEETING: Final = lazy(
+    r"\b(kick-?off|stand-?up|retro(?:spective)?|all-?hands|one-on-one|check-?in|catch-?up|debrief(?:ing)?|"
+    r"briefing|workshop|webinar|interview|"
+    r"hearing|appointment|sync)(?:[ -](?:meeting|call|session|event|appointment|termin|treffen|sitzung|reuni[oó]n))$",
+    re.IGNORECASE,
+)
 _OWNER: Final = lazy(
     r"^(?:(?:my|our|the|der|die|das|meine?|unsere?|el|la|los|mi|nuestr[oa]) |我们的|我们|我的|我|它的)", re.IGNORECASE
 )
@@ -336,13 +372,18 @@ _CALLED: Final = {"ich heiße": "name", "me llamo": "name", "nombre": "name", "�
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """``text``: the quotation. ``subject`` and ``value``: words of it; a rule has no subject, and is its value."""
+    """``text``: the quotation. ``subject`` and ``value``: words of it; a rule has no subject, and is its value.
+
+    ``verb`` and ``clause``: of a decision, whose subject is its verb only where no form tells what it is about.
+    """
 
     kind: str
     subject: str
     value: str
     text: str
     told: bool = False  # by a summariser, which chose the words that name the subject
+    verb: str = field(default="", compare=False)
+    clause: str = field(default="", compare=False)
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -352,6 +393,8 @@ class Fact:
         one = _ONLY_ONE.search(self.subject) if self.kind == NAME else self.kind in (VALUE, DATE)
         vague = _SOME.match(self.subject)
         subject = salience.normal(_OWNER.sub("", _NEW.sub(r"\1", self.subject)))
+        if self.kind == DATE:
+            subject = _A_MEETING.sub(r"\1", subject).replace("kick-off", "kickoff")
         return (self.kind, _CALLED.get(subject, subject)) if one and not vague else None
 
     @property
@@ -370,15 +413,18 @@ class Fact:
         )
 
 
-def stated(text: str, source: str = "", *, named: bool = False) -> tuple[Fact, ...]:
+def stated(text: str, source: str = "", *, named: bool = False, turning: bool = False) -> tuple[Fact, ...]:
     """The facts of what a user said, in order.
 
-    ``source``: platform that it came from; ``named``: several people talk, and the name of who said it stands in front.
+    ``source``: platform that it came from; ``named``: several people talk, and the name of who said it stands in front;
+    ``turning``: with what may turn from an earlier rule, and is none itself.
     """
     if markers.host_block(text):
         return ()
     said = own_words(markers.by_speaker(markers.typed(text), named=named, source=source)[:_READ_CHARS])
-    return tuple(islice(_found(said), _OF_A_MESSAGE))
+    return tuple(
+        islice((fact for fact in _found(said) if turning or fact.kind != RULE or is_rule(fact.text)), _OF_A_MESSAGE)
+    )
 
 
 def told(
@@ -436,11 +482,11 @@ def _is_same(fact: Fact, other: Fact) -> bool:
 
 
 def _found(said: str) -> Iterator[Fact]:
-    for sentence in salience.sentences(said):
+    for sentence in turns.sentences(said):
         if len(sentence) <= _SENTENCE_CHARS and _is_told(sentence):
-            found = {fact.value: fact for fact in _stated(sentence)}
+            found = {fact.clause or fact.value: fact for fact in _stated(sentence)}
             yield from found.values()
-            if not found and is_rule(sentence):
+            if (not found and is_rule(sentence)) or may_turn(sentence):
                 yield Fact(RULE, "", sentence, sentence)
 
 
@@ -455,7 +501,15 @@ def _stated(sentence: str) -> Iterator[Fact]:
         if not supposed:
             for match in (match for pattern in patterns for match in pattern.finditer(sentence)):
                 if not _is_supposed(sentence, match.start()) and (kind != DECISION or _stands(sentence, match, asks)):
-                    yield Fact(kind, match["subject"].strip(), match["value"].strip(), _quote(sentence, *match.span()))
+                    yield _fact(kind, match["subject"].strip(), match["value"].strip(), _quote(sentence, *match.span()))
+
+
+def _fact(kind: str, subject: str, value: str, quote: str) -> Fact:
+    """The fact that a form tells; of a decision with what it is about."""
+    if kind != DECISION:
+        return Fact(kind, subject, value, quote)
+    about, chosen = choices.about(choices.told(subject, value, quote)) or (subject, value)
+    return Fact(kind, about, chosen, quote, verb=subject, clause=value)
 
 
 def _stands(sentence: str, match: re.Match[str], asks: bool) -> bool:

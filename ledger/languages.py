@@ -33,6 +33,10 @@ _WESSEN: Final = (
     r"我们?的?(?:(?!生日|婚礼|过|把|将)[\u4e00-\u9fff]){0,8}?的?"
 )
 
+#: A word with a digit in it, that names somebody's thing.
+_KENNUNG: Final = r"(?P<value>(?=[\w-]*\d)[\w-]{3,40})(?![\w.,%/-]*\w)(?! [a-zäöü]+s?\b)"
+_HAT_SICH: Final = r"hat sich geändert[,;:.]? (?:(?:sie|er|es|die neue|das neue) )?(?:ist|lautet)|hat sich (?:zu|auf)"
+_HA_CAMBIADO: Final = r"(?:ha )?cambi(?:ado|ó)[,;:.]? (?:(?:y )?(?:ahora )?es|a)"
 _EREIGNIS: Final = (
     r"(?:[\w-]*termin|deadline|abgabe|frist|besprechung|meeting|release|prüfung|hochzeit|trauung|geburtstag|umzug|demo|"
     r"feier)"
@@ -95,6 +99,16 @@ DATES: Final = (
     ),
 )
 VALUES: Final = (
+    lazy(
+        rf"\b(?P<subject>{_EIGEN}[\w-]*(?:nummer|kennung|code|benutzername|konto)) (?:{_HAT_SICH}|ist|"
+        rf"lautet)(?: jetzt| nun)? {_KENNUNG}",
+        re.IGNORECASE,
+    ),
+    lazy(
+        rf"\b(?P<subject>(?:el|la|mi|nuestr[oa]) (?:número|código|usuario)(?: de \w+)?) (?:{_HA_CAMBIADO}|"
+        rf"es)(?: ahora)? {_KENNUNG}",
+        re.IGNORECASE,
+    ),
     lazy(
         r"\b(?P<subject>(?:die|unsere|meine) (?:datenbank|programmiersprache|entwicklungsumgebung)) ist (?:jetzt |nun )?"
         r"(?P<value>(?-i:[A-Z])\w*(?-i:[A-Z\d])[\w.+#-]*\w(?: \d+)?)(?=[,.;!]|$)",

@@ -23,6 +23,7 @@ from ..store import MessageStore
 from ..text import markers, salience, statements
 from . import choices, facts
 from .facts import Fact
+from .rules import is_rule
 
 PINNED, STRUCK, CORRECTED = "pinned", "struck", "corrected"
 CORRECTION_CHARS: Final = 400  # at most: prompts show it whole
@@ -33,7 +34,6 @@ _MARKS: Final = "ledger_marks:{}"
 _SPEAKERS: Final = 50  # of whom the last message is remembered
 _IN_A_ROW: Final = 5  # messages of a speaker that may be taken back one after the other
 _COMPARED: Final = 200  # newest rules or decisions that one is compared with
-_DECIDED, _CHOSE = frozenset(("decided", "agreed", "settled", "opted")), frozenset(("chose", "chosen"))
 NOT_SAID: Final = Flag.HOST_NOTE | Flag.RETRACTED | Flag.IMPORTED | Flag.FILTERED
 
 #: Facts that summarisers found, by the address of their message.
@@ -173,7 +173,7 @@ def of_row(row: Row, told: Iterable[StatedFact] = (), *, named: bool = False) ->
     """
     if row.head.role != "user" or row.head.flags & NOT_SAID:
         return ()
-    found = facts.stated(row.text, row.head.source, named=named)
+    found = facts.stated(row.text, row.head.source, named=named, turning=True)
     return found + facts.told(row.text, told, found, row.head.source, named=named)
 
 
@@ -203,11 +203,12 @@ def entries(
     related = _related(list(found.values()), speakers)
     for kind, relation in ((facts.RULE, _of_rules), (facts.DECISION, _of_decisions)):
         related = _by_words(related, speakers, kind, relation)
-    return [
-        each
-        for each in related
-        if each.replaces or each.fact.kind != facts.RULE or not statements.lifts(each.fact.text)
-    ]
+    return [each for each in related if each.mark or each.replaces or each.contradicts or _holds(each.fact)]
+
+
+def _holds(fact: Fact) -> bool:
+    """Does a fact say something where it lifts no rule and turns from none?"""
+    return fact.kind != facts.RULE or fact.told or (is_rule(fact.text) and not statements.lifts(fact.text))
 
 
 def _standing(rows: Iterable[Row], speakers: Mapping[int, str]) -> list[Row]:
@@ -267,7 +268,8 @@ def _by_words(found: Sequence[Entry], speakers: Mapping[int, str], kind: str, re
             elif became:
                 out[old.name] = replace(out[old.name], contradicts=entry.name)
                 out[entry.name] = replace(out[entry.name], contradicts=old.name)
-        known.append(entry)
+        if out[entry.name].replaces or _holds(entry.fact):
+            known.append(entry)
     return list(out.values())
 
 
@@ -281,18 +283,12 @@ def _of_decisions(later: Fact, earlier: Fact) -> choices.Relation:
 
 def _decided(fact: Fact) -> str:
     """Words of a decision, with its verb."""
-    verb = fact.subject.lower()
-    if verb in _CHOSE:
-        return f"choose {fact.value}"
-    if verb not in _DECIDED:
-        return f"{verb} {fact.value}"
-    before = fact.text[: max(0, fact.text.find(fact.value))].rstrip()
-    return f"to {fact.value}" if before.endswith(" to") else fact.value
+    return choices.told(fact.verb, fact.clause, fact.text)
 
 
 def _name(row: Row, fact: Fact) -> str:
     """A name that stays as long as the words do: the message, and a digest of the quotation and its value."""
-    return f"{row.store_id}.{blake2b((fact.kind + fact.value + fact.text).encode(), digest_size=2).hexdigest()}"
+    return f"{row.store_id}.{blake2b((fact.kind + (fact.clause or fact.value) + fact.text).encode(), digest_size=2).hexdigest()}"
 
 
 def _same(one: str, other: str) -> bool:

@@ -371,7 +371,7 @@ def _rules(read: _Read) -> list[work_log.Entry]:
 def _rule(rule: work_log.Rule, read: _Read) -> str:
     """A rule that the prompt does not show, and the one that it replaces; "" where both stand in the prompt."""
     old = rule.replaces
-    if rule.row.store_id not in read.raw:
+    if rule.row.store_id not in read.raw and not statements.is_deed(rule.text):
         said = f"- {_who(read, rule.row)} said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
         return said + (f" (replaces {'; before it '.join(_replaced(old))})" if old is not None else "")
     if old is None or old.row.store_id in read.raw:

@@ -18,9 +18,9 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ..records import Row, ToolCall
-from ..text import markers, salience, statements, tasks
+from ..text import markers, salience, statements, tasks, turns
 from ..text.others import label, own_words
-from ..text.statements import NOBODY, amends, is_rule, lifts, may_amend, meant, replaces
+from ..text.statements import NOBODY, amends, is_rule, lifts, may_amend, may_turn, meant, replaces
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -711,7 +711,7 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
         for sentence in _rules_of(markers.typed(row.text)[:_READ_CHARS]):
             key = salience.normal(sentence)
             out.pop(key, None)
-            who = speakers.get(row.store_id), label(sentence)
+            who = speakers.get(row.store_id), label(turns.without_sign(sentence))
             gone = [
                 rule.text
                 for rule in out.values()
@@ -719,7 +719,7 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
             ]
             before = [out.pop(salience.normal(each)) for each in meant(sentence, gone)]
             if not before and not is_rule(sentence) and not any(amends(sentence, rule.text) for rule in out.values()):
-                continue  # it lifts a rule that nobody knows, or orders something for once
+                continue  # it lifts a rule that nobody knows, turns from none, or orders something for once
             out[key] = Rule(row, sentence, _chained(before))
     return list(out.values())
 
@@ -739,10 +739,9 @@ def ruling(row: Row) -> int:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
-    said = salience.sentences(own_words(text))
-    return tuple(
-        islice((each for each in said if is_rule(each) or lifts(each) or may_amend(each)), _RULES_OF_A_MESSAGE)
-    )
+    said = turns.sentences(own_words(text))
+    ruling = (each for each in said if is_rule(each) or lifts(each) or may_amend(each) or may_turn(each))
+    return tuple(islice(ruling, _RULES_OF_A_MESSAGE))
 
 
 def unfinished(users: Iterable[Row], done: Mapping[int, Closed]) -> list[Row]:

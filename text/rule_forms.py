@@ -16,7 +16,8 @@ from .salience import lazy
 
 #: What stands in front of a rule and says nothing of it.
 _LEAD: Final = lazy(
-    r"(?:(?:oh|ok(?:ay)?|and|but|also|so|yes|yeah|yep|no(?=[,.!])|well|right|hey|hi|hello|please|pls|btw|by the way|fyi|"
+    r"(?:(?:oh|ok(?:ay)?|and|but|also|so|yes|yeah|yep|no(?=[,.!])|wait(?=[,.!])|hm+|well|right|hey|hi|hello|"
+    r"please|pls|btw|by the way|fyi|"
     r"note|important|"
     r"again|actually|ah|great|thanks|thank you|perfect|(?:(?:one|just one) (?:more |last |other )?thing(?=[:,.]| [–—-]))|"
     r"another thing|"
@@ -46,7 +47,8 @@ _MANNERS: Final = lazy(
     r"(?:confirm(?: with me)?|(?:get|wait for) my (?:ok(?:ay)?|approval|confirmation|permission|consent|go-ahead)|"
     r"(?:ping|notify|alert|inform) me) (?:first )?before (?!(?:i|we)\b|(?:you )?\w+ (?:it|this|that)\b))|"
     r"write (?:all |your )?(?:commit messages?|comments|docstrings|code|docs|documentation|replies|answers|messages) "
-    r"in (?!the|a|one)[a-z]+\b|(?:use|write) [^.]{2,60} (?:everywhere|throughout|at all times)\b|"
+    r"in (?!the|a|one)[a-z]+\b|(?:use|write|indent|format|spell|name|prefix|quote) [^.]{2,60} (?:everywhere|"
+    r"throughout|at all times)\b|"
     r"only (?:touch|change|edit|modify|commit|push)\b|(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
     r"^(?:please )?(?:answer|reply|respond|write|speak|talk)(?: to me| me)? (?:only )?in (?:english|german|french|spanish|"
     r"italian|portuguese|dutch|polish|russian|turkish|arabic|hindi|chinese|japanese|korean)\b|"
@@ -65,6 +67,12 @@ _MANNERS: Final = lazy(
     rf"just )*(?:{'|'.join(sorted(salience.VERBS))}|ping|page|notify|tell|reply|answer|alert)\b|"
     r"^(?:whenever|every time|each time) you (?!need|want|like|feel|are|get|can|have|see|"
     r"know|look|find|wish|think|decide)[a-z]+\b(?!.*\b(?:let me know|i (?!want|need|expect|ask)))|"
+    r"^(?:please )?use (?!(?:the|this|that|it|my|your|an?|these|those|them)\b)[\w.+/-]+,? (?:and )?not (?!(?:the|"
+    r"this|that|it|my|your|an?)\b)"
+    r"[\w.+/-]+\W*$|"
+    rf"^(?:if|when(?:ever)?) [^,:?]{{3,60}}[,:] (?:please )?(?:always|never) (?:{'|'.join(sorted(salience.VERBS))}|"
+    rf"answer|reply|respond|"
+    r"speak|greet|offer|mention|confirm|warn|notify|inform|quote|cite|refer)\b|"
     r"(?:请)?别(?:动|用|改|删|碰|把|写|加|提交)",
     re.IGNORECASE,
 )
@@ -96,7 +104,10 @@ _ORDERS: Final = lazy(
     r"(?:mir |bitte )?(?:keine?[nmrs]?|nichts)\b|^(?:bitte )?frage? mich (?:vorher|erst|immer|bevor)\b|"
     r"^(?:alle|jede[rs]?|sämtliche) [^.]{2,50}\b(?:müssen|muss|sollen|soll|dürfen|darf) |"
     r"^(?:bitte )?(?:führe?|starte?|prüfe?|teste?|mache?|schreibe?) [^.]{0,30}\b(?:vor|nach|bei) jede[mr]\b|"
+    r"^(?:bitte )?(?:nimm|nutze?|be?nutze?|verwende?) [\w.+/-]+,? (?:und )?(?:nicht|statt) [\w.+/-]+\W*$|"
+    r"^(?:wenn|falls) [^,:?]{3,60}[,:] (?:bitte )?[a-zäöüß]{3,}e? (?:bitte )?(?:immer|nie|niemals|stets)\b|"
     # Spanish
+    r"^(?:por favor,? )?usa [\w.+/-]+,? (?:y )?no [\w.+/-]+\W*$|"
     rf"^(?:(?:por favor|por cierto|además),? )?(?:no(?= {_EN_ESPANOL})|nunca|jamás|siempre) (?:me |lo |la |le )?"
     r"(?!\w+ies\b|(?:matter|longer|other|further|better|wonder|"
     r"users?|servers?|numbers?|answers?|orders?|papers?|issues|changes|updates|files|differences|messages|responses|notes|"
@@ -108,19 +119,25 @@ _ORDERS: Final = lazy(
     r"^siempre (?!falla|pasa|ocurre|es\b|está|era|hay|da\b|me\b|se\b|lo\b|la\b)[a-záéíóúñ]{3,}[ae] (?:las?|los|el|una?|en|"
     r"con)\b|^(?:todos?|todas?|cada) [^.]{2,50}\b(?:deben?|tienen? que) |^debes (?!estar\b|ser\b)\w|"
     # French
+    r"^(?:utilise[rz]?|prends) [\w.+/-]+,? (?:et )?pas [\w.+/-]+\W*$|"
     r"^(?:s'il (?:te|vous) plaît,? )?(?:ne |n')[\w'-]+ (?:jamais|pas|plus)\b|^[a-zéèê]{3,}(?:s|ez) toujours\b|"
     r"^(?!(?:elle|celle|même|presque|comme)\b)[a-zéèê]{3,}e toujours (?:d(?:es|u|e la) |d['’]|les? |la |l['’]|une? |en |avec |"
     r"avant |après |à |mon |ma |mes |ton |ta |tes )|^(?:il faut|on doit|tu dois|vous devez) (?:toujours|impérativement)\b|"
     r"^toujours [a-zéè]+(?:er|ir|re) \w|^jamais (?:de |d['’])|^surtout,? ne \w+ (?:pas|jamais)\b|"
     # Portuguese
+    r"^use [\w.+/-]+,? (?:e )?não [\w.+/-]+\W*$|"
     rf"^(?:por favor,? )?(?:nunca|jamais|não|sempre) {_EM_PORTUGUES}\b|^{_EM_PORTUGUES} sempre\b|^(?:você )?deve sempre \w|"
     # Italian
+    r"^usa [\w.+/-]+,? (?:e )?non [\w.+/-]+\W*$|"
     r"^(?:per favore,? )?(?:non|mai) (?!essere|avere)[a-z]+(?:are|ere|ire|arlo|arla|erlo|erla) |"
     rf"^(?:per favore,? )?(?:sempre {_IN_ITALIANO}|{_IN_ITALIANO} (?:sempre|solo|soltanto))\b|"
     r"^(?:non )?(?:devi|dovete) (?:sempre|mai)\b|"
     # Russian
+    r"^используй(?:те)? [\w.+/-]+,? а не [\w.+/-]+\W*$|"
     r"^(?:пожалуйста,? )?(?:всегда|никогда не|не|обязательно) \w+(?:й|ь|йте|ьте)\b|^\w+(?:й|ь|йте|ьте) (?:всегда|только)\b|"
     # Chinese, Japanese, Korean
+    r"^请?用[\w.+/-]{2,20}[，,]?(?:不要?用?|别用|而不是)[\w.+/-]{2,20}[。！]?$|"
+    r"^[\w.+/-]{2,20}ではなく、?[\w.+/-]{2,20}を?使(?:って|う)|^[\w.+/-]{2,20} 말고 [\w.+/-]{2,20}[를을]? ?(?:써|사용)|"
     r"^(?:请|你)?(?:永远|绝对?|千万|任何时候都?)(?:不要|别|不能|不许|不得|不准|不可)|"
     r"^(?:请|你)?(?:一定|每次)(?!是|会|没)[^，。]{0,8}要(?!是)",
     re.IGNORECASE,
@@ -131,6 +148,11 @@ _ANYWHERE: Final = lazy(
     r"touch|change|give|add)\b|\b(?:under no circumstances|on no account)\b|"
     r"\b(?:we|i) (?:only |always )?use [\w.+-]+(?: here| for this)?,? (?:and )?not [\w.+-]+\W*$|"
     r"(?:^|[,;:–-] ?|\b(?:please|and|so|but) )(?:keep|bear) (?:(?:this|that|it) in mind\b|in mind that\b)|"
+    r"(?:^|, |\b(?:aber|und) )(?:bitte |noch )*nicht (?:pushen|committen|mergen|deployen|löschen|veröffentlichen|"
+    r"senden|abschicken|"
+    r"ausführen)\W*$|(?:^|, |\b(?:aber|und) )(?:bitte )?(?:pushe?|committe?|merge|deploye?|lösche?|"
+    r"veröffentliche?|sende?|schicke?|"
+    r"starte?|ändere?)(?: es| das| bitte| noch){0,2} nicht\W*$|"
     r"\b(?:ab (?:jetzt|sofort)|von nun an|künftig|in zukunft)\b|\bdu (?:darfst|sollst|musst)\b|"
     r"\b(?:und|bitte|dann) (?:antworte|schreibe?|verwende|be?nutze|frage?|mache?|teste|prüfe|sage?|speichere) "
     r"(?:mir |mich |bitte )?(?:immer|stets|nie|niemals)\b|\bmich,? bevor du\b|"
@@ -513,7 +535,7 @@ _EASTERN: Final = lazy(
 )
 _EASTERN_SIGNS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 #: Begins like a question, and is none.
-_IN_DOUBT: Final = lazy(r"(?:if|when(?:ever)?) [^,?]{3,90}, ?\w|(?:if|when) in doubt\b", re.IGNORECASE)
+_IN_DOUBT: Final = lazy(r"(?:if|when(?:ever)?) [^,:?]{3,90}[,:] ?\w|(?:if|when) in doubt\b", re.IGNORECASE)
 
 
 def core(sentence: str) -> str:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..records import Row
-from . import markers, rule_forms, salience, subjects
+from . import markers, rule_forms, salience, subjects, turns
 from .salience import lazy
 
 _REMEMBERED: Final = 1500  # rules and replies whose reading is kept: most were there at the compaction before
@@ -145,6 +145,7 @@ _NEEDS: Final = lazy(
 #: Scripts in which an order is told by its end.
 _ENDS_TELL: Final = re.compile("[\u3040-\u30ff\uac00-\ud7af]")
 _SHORT_STEM: Final = 4
+_LONG_PLURAL: Final = 6  # letters of "entries", and not of "ties" or "series"
 #: The verb of an English rule; of one that says what to use, the thing that the rule is about is where that is used.
 _VERB: Final = lazy(
     r"^(?:\W*(?:from now on|going forward|in future|actually|please|always|never|ever|only|do not|don['’]?t|stop|avoid|no longer|"
@@ -277,6 +278,7 @@ _NO_RULE: Final = lazy(
 )
 #: What somebody did, had or knew, however often, in words of the past: "we never deploy on Friday" is a rule, "deployed" is none.
 _TOLD: Final = lazy(
+    r"^(?:the|this|that|these|those|my|our|it|they)\b[^,;:]{0,60}\b(?:is|are) no longer (?!allowed|permitted|welcome|to be)|"
     r"\b(?<!prefer if )(?<!prefer it if )(?<!rather )(?:we|they|you|nobody|no one|everyone|everybody|people|users?|this|that|"
     r"it|(?:the|our|my) [\w-]+)"
     r"(?: (?:just|simply|really|also))? (?:never|always)(?: (?:really|actually|even|quite|fully|just))? "
@@ -319,6 +321,47 @@ _OF_ONESELF: Final = lazy(
     r"^no, (?:that['’]?s|it['’]?s|but|i think|i['’]m|i am|thanks?)\b(?!.*\b(?:never|always|don['’]?t|must|only|want|prefer)\b)",
     re.IGNORECASE,
 )
+#: Behind a "not": what is not to be used.
+_NOT_THIS: Final = lazy(
+    r"(?:\b(?:not|never(?: use)?|instead of|rather than|(?:do not|don['’]?t) use|no|nicht|statt|anstelle von|"
+    r"keine?n?|en (?:lugar|vez) de|"
+    r"au lieu d['e]|plutôt que|pas(?: de| d['’])?|invece di|non(?: usare)?|em vez de|não(?: use)?|вместо|"
+    r"не(?: используй)?) |不要用?|别用|而不是|不是)"
+    r"([^,.;:!?，。；！？]{2,40})",
+    re.IGNORECASE,
+)
+#: What says that something be made or used, so that there may be no more of it.
+_MAKES: Final = lazy(
+    r"\b(?:us(?:e|ing)|add|includ|put|show|writ|creat|generat|mak(?:e|ing)|giv|send|provid|run|append|attach|post|print|ask|"
+    r"schreib|verwend|be?nutz|füge?|mache?|erstell|gib|zeig|führ|lass|starte?|usa|escrib|añad|agreg|pon|incluy|haz|ejecut|muestr|"
+    r"utili[sz]|écri|ajout|mets|fais|lance|montr|scriv|aggiung|metti|fai|esegu|inclu|escrev|adicion|coloqu|faça|"
+    r"пиш|добавл|использ|"
+    r"делай|запуск)|[写加用添使運書付]|运行|追加|실행|추가|작성|사용|써",
+    re.IGNORECASE,
+)
+_BAN: Final = lazy(
+    r"\b(?:do not|don['’]?t|nicht|no|ne|non|não|не)\b|不要|别|(?:し|さ)ないで|지\s?(?:마|말)", re.IGNORECASE
+)
+_CLAUSES: Final = lazy(r"[,;:.!，。；：！、]+| (?:but|and|aber|und|sondern|pero|y|mais|et|ma|e|mas|но|и|а) |但是?|可是")
+#: Of a ban that a single order does not lift.
+_FOR_GOOD: Final = lazy(
+    r"\b(?:never|always|ever|from now on|every|each|any|all|without|unless|until|till|before|after|if|when|while|"
+    r"nie|niemals|immer|jede\w*|ohne|bis|bevor|wenn|ab jetzt|nunca|jamás|siempre|sin|hasta|antes|si|cuando|jamais|"
+    r"toujours|sans|avant|mai|"
+    r"sempre|senza|prima|sem|никогда|всегда|без|пока|если)\b|永远|绝对|千万|总是|每次|除非|之前|如果|絶対|常に|必ず|毎回|절대|항상|없이",
+    re.IGNORECASE,
+)
+#: Words of a turn, or of a ban, that say nothing of what it is about.
+_TURNING: Final = frozenset(
+    """again back everywhere everything yet it that them those these all too then one right please using anything nothing nada
+    change commit branch wieder doch überall alles dann noch zurück otra vez todo entonces encore tout alors de di do e
+    снова опять все это еще ещё haz hagas haga faça faz fai fais fare machen mach mache but aber also
+    anymore longer necessary needed ok okay jetzt ahora maintenant adesso ora agora сейчас теперь ya new""".split()
+)
+_SPEAKING: Final = frozenset(
+    ("answer", "speak", "talk", "spreche", "sprich", "habla", "parle", "parla", "fala", "говори")
+)
+_NO_WORDS: Final[frozenset[str]] = frozenset()
 _I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
 _HYPHENS: Final = re.compile(r"(?<=\w)-(?=[^\W\d])")
@@ -454,9 +497,79 @@ def is_order(sentence: str) -> bool:
 
 
 def replaces(later: str, earlier: str) -> bool:
-    """Does a rule replace an earlier one?"""
+    """Does a rule, or a turn, replace an earlier rule?"""
+    if turns_from(later, earlier):
+        return True
     if lifts(later):
         return _is_lifted(earlier, later)
+    return (not may_turn(later) or is_rule(later) or may_amend(later)) and _says_otherwise(later, earlier)
+
+
+def may_turn(sentence: str) -> bool:
+    """Could it say, without the words of a rule, that an earlier one holds no longer?"""
+    return turns.turn(sentence) is not None
+
+
+def is_deed(sentence: str) -> bool:
+    """Is it an order for now, which lifts a ban and rules nothing?"""
+    found = turns.turn(sentence)
+    return found is not None and found.kind == "do" and not is_rule(sentence)
+
+
+def turns_from(later: str, earlier: str) -> bool:
+    """Does a turn mean an earlier rule: its alternative, what it names as not to be used, what it makes, or what it forbids?"""
+    turn = turns.turn(later)
+    words = _words(turn.said) - _TURNING if turn is not None else frozenset()
+    if turn is None or not words or lifts(earlier):
+        return False
+    if turn.kind == "do":
+        return not _negative(later) and not for_once(later) and _stems(words) == _stems(_banned(earlier))
+    if turn.kind == "end":
+        makes = not _negative(earlier) and _MAKES.search(earlier) is not None
+        return makes and words <= _made(earlier) and not turns.is_at_hand(turn.said, earlier)
+    return words == _unwanted(earlier) or any(_is_other(words, each, earlier, again=turn.again) for each in words)
+
+
+def _is_other(words: frozenset[str], word: str, rule: str, *, again: bool) -> bool:
+    """Is a word of a turn the alternative to one of a rule, and all else the same?"""
+    known = _words(rule)
+    if word in known - _unwanted(rule):
+        return False
+    for other in known:
+        kind = subjects.apart(word, other)
+        rest = words - {word} - ({"in"} if kind == "speech" else _NO_WORDS)
+        if kind == "speech" and not rest:
+            rest = _SPEAKING & known
+        if not kind or not rest <= known - {other} or (kind != "alone" and not rest):
+            continue
+        place = _thing(rule) or _NO_WORDS
+        if again or place - {other} - _VAGUE <= words | rest:
+            return True
+    return False
+
+
+def _unwanted(rule: str) -> frozenset[str]:
+    """Words of what a rule names as not to be used: "npm, not pnpm"."""
+    found = _NOT_THIS.search(rule)
+    return _words(found[1]) - _TURNING if found else _NO_WORDS
+
+
+def _made(rule: str) -> frozenset[str]:
+    """Words of what a rule says to make or to use, without where and how."""
+    verb = _VERB.search(rule)
+    return _words(_HOW.split(_WHERE_ELSEWHERE.split(_WHERE.split(rule[verb.end() if verb else 0 :])[0])[0])[0])
+
+
+def _banned(rule: str) -> frozenset[str]:
+    """Words of what a rule forbids for now; none where it holds for good or has a condition."""
+    clauses = [each for each in _CLAUSES.split(rule) if _BAN.search(each)]
+    if len(clauses) != 1 or _FOR_GOOD.search(rule):
+        return _NO_WORDS
+    return _words(clauses[0]) - _TURNING
+
+
+def _says_otherwise(later: str, earlier: str) -> bool:
+    """Do the words of a rule say the opposite of an earlier one, or another value of the same thing?"""
     new, old = _words(later), _words(earlier)
     forbidden = _negative(later), _negative(earlier)
     if not new or not old or (new == old and forbidden[0] == forbidden[1]) or not _of_the_same(later, earlier):
@@ -469,7 +582,12 @@ def replaces(later: str, earlier: str) -> bool:
 
 
 def meant(later: str, replaced: Sequence[str]) -> Sequence[str]:
-    """Earlier rules that a rule takes back, of those whose words match, oldest first: "forget that rule" takes back one."""
+    """Earlier rules that a rule takes back, of those whose words match, oldest first: "forget that rule" takes back one.
+
+    A turn that may mean rules of several things takes back none.
+    """
+    if len(replaced) > 1 and not lifts(later) and len({_thing(each) for each in replaced}) > 1:
+        return [each for each in replaced if _says_otherwise(later, each)]
     if len(replaced) < 2 or not lifts(later) or not _RULE_NAMED.search(later) or _SEVERAL.search(later):
         return replaced
     topic = _stems(_words(_lifted(later)), _STEM) - _LIFTING
@@ -558,6 +676,8 @@ def _words(rule: str) -> frozenset[str]:
 
 def _plain(word: str) -> str:
     """Form of a word for comparisons: the name of its thing in any language, else the word without a plural s."""
+    if len(word) > _LONG_PLURAL and word.endswith("ies"):
+        return subjects.same(word) or f"{word[:-3]}y"
     return subjects.same(word) or (word[:-1] if len(word) > 3 and word.endswith("s") else word)
 
 

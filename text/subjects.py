@@ -6,6 +6,7 @@ Pure. Two rules in two languages are of one thing where both words stand here; o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 #: Name of a thing, and beginnings of the words for it; ``=``: the whole word. Of Chinese and Japanese the first two signs.
@@ -58,6 +59,47 @@ run: run= runs= running lauf ejecut lance= lancer exécut rode= rodar esegu за
 use: use= using= usar= usa= verwend benutz nutze utilis utiliz использ 使用
 """
 _LONGEST: Final = 12
+_REMEMBERED: Final = 4000
+#: Words that exclude each other: of what kind, and each by its name in the table or the beginnings of its words.
+_ALTERNATIVES: Final = """
+speech: english | german | french | spanish | italian | portuguese | russian | chinese | japanese | korean
+alone: tab | space
+alone: npm= | pnpm= | yarn= | bun=
+alone: pytest= | unittest= | nose=
+alone: jest= | vitest= | mocha=
+alone: pip= | poetry= | uv= | pipenv= | conda=
+alone: black= | ruff= | yapf= | autopep8=
+alone: eslint= | biome= | tslint=
+alone: postgre | mysql= | sqlite= | mariadb= | mongo | oracle=
+alone: typescript= | javascript=
+alone: docker= | podman=
+alone: celsius= | fahrenheit=
+alone: camelcase= camel= | snake_case= snake= | kebab= | pascalcase= pascal=
+alone: rebase= rebasing= | merge= merging=
+alone: duz | siez
+of it: single= einfach simple= simples= singol одинарн 单引 シン 작은따
+| double= doppel doble= dobles= doppi dupl двойн 双引 ダブ 큰따
+of it: short= shorter= brief= kurz cort= corta= cortas= cortos= court brev коротк 简短 短い 짧은
+| long= longer= detailed= lang= lange= langen= ausführlich larg lungh длинн подробн 详细 長い 긴=
+of it: upper= uppercase= groß mayúscul majuscul maiuscol maiúscul заглавн 大写 大文 대문
+| lower= lowercase= klein minúscul minuscul minuscol строчн 小写 小文 소문
+of it: light= hell clar= claro= clara= clair chiar светл 浅色 ライ 라이
+| dark= dunkel dunkl oscur sombre= scur escur тёмн темн 深色 ダー 다크
+of it: relative= relativ относит 相对 相対 상대
+| absolute= absolut assolut абсолют 绝对路 絶対パ 절대
+of it: formal= förmlich formel официал 正式
+| informal= informel informell неформ casual= locker
+of it: metric= metrisch métri метрич | imperial= imperiel
+of it: british= britisch británic britanni
+| american= amerikanisch american americ
+of it: named= benannt | default= standard
+of it: ascending= aufsteigend ascendente croissant
+| descending= absteigend descendente décroissant
+"""
+_NUMBERS: Final = frozenset(
+    """one two three four five six eight ten ein eine zwei drei vier fünf sechs acht zehn uno dos tres cuatro cinco seis ocho deux
+    trois quatre cinq huit due quattro otto dois quatro oito два три четыре восемь""".split()
+)
 
 
 def _read(table: str) -> dict[str, str]:
@@ -69,6 +111,15 @@ def _read(table: str) -> dict[str, str]:
 _NAMES: Final = _read(_WORDS)
 
 
+def _read_alternatives(table: str) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
+    """Kind, and the alternatives with their beginnings."""
+    lines = (line.partition(": ") for line in table.replace("\n|", " |").split("\n") if line)
+    return tuple((kind, tuple(tuple(each.split()) for each in words.split(" | "))) for kind, _, words in lines)
+
+
+_APART: Final = _read_alternatives(_ALTERNATIVES)
+
+
 def same(word: str) -> str:
     """The name of the thing that a word is for; "" where it is not known."""
     for length in range(min(len(word), _LONGEST), 0, -1):
@@ -77,3 +128,29 @@ def same(word: str) -> str:
         if name:
             return name
     return ""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def apart(one: str, other: str) -> str:
+    """Kind of two words that exclude each other: "speech" or "alone", or "of it" where a noun must be the same; else ""."""
+    if one == other:
+        return ""
+    if _is_number(one) and _is_number(other):
+        return "of it"
+    for kind, alternatives in _APART:
+        places = [_place(word, alternatives) for word in (one, other)]
+        if None not in places and places[0] != places[1]:
+            return kind
+    return ""
+
+
+def _is_number(word: str) -> bool:
+    return word.isdigit() or word in _NUMBERS
+
+
+def _place(word: str, alternatives: tuple[tuple[str, ...], ...]) -> int | None:
+    """Place of a word, or of the name of its thing, among alternatives."""
+    for n, begins in enumerate(alternatives):
+        if any(word == begin.rstrip("=") or (begin[-1] != "=" and word.startswith(begin)) for begin in begins):
+            return n
+    return None

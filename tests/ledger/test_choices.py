@@ -21,6 +21,37 @@ def decided(*texts: str, speakers: tuple[str, ...] = ()) -> list[Entry]:
 
 
 @pytest.mark.parametrize(
+    ("text", "subject", "value"),
+    [
+        ("We decided to use PostgreSQL for the database.", "database", "PostgreSQL"),
+        ("I chose to use Vue for our frontend.", "frontend", "Vue"),
+        ("We switched the database to MySQL.", "database", "MySQL"),
+        ("We decided to host the app on Hetzner.", "app", "Hetzner"),
+        ("I've decided to limit the results to 5 items.", "results", "5 items"),
+        ("I'm using Bootstrap 5.3 for the styling.", "styling", "Bootstrap 5.3"),
+        ("Wir haben uns für PostgreSQL als Datenbank entschieden.", "Datenbank", "PostgreSQL"),
+        ("Wir nehmen Redis für den Cache.", "Cache", "Redis"),
+        ("Hemos decidido usar PostgreSQL como base de datos.", "base de datos", "PostgreSQL"),
+        ("Nous utilisons Redis pour le cache.", "cache", "Redis"),
+        ("我们决定用PostgreSQL作为数据库", "数据库", "PostgreSQL"),
+        ("キャッシュにはRedisを使っています。", "キャッシュ", "Redis"),
+        ("We decided to use PostgreSQL.", "decided", "use PostgreSQL"),
+        ("I chose to wait for the results.", "chose", "wait for the results"),
+        ("We decided to use Redis to store sessions for the shop.", "decided", "use Redis to store sessions for the shop"),
+        ("We agreed to meet on Monday for the review.", "agreed", "meet on Monday for the review"),
+        ("I decided to take a walk for an hour.", "decided", "take a walk for an hour"),
+        ("I'll use it for the report.", "use", "it for the report"),
+        ("We decided to use Redis for this.", "decided", "use Redis for this"),
+    ],
+)  # fmt: skip
+def test_a_decision_is_about_what_its_form_names(text: str, subject: str, value: str) -> None:
+    """Where no form tells, its verb stands for it."""
+    (entry,) = decided(text)
+
+    assert (entry.fact.subject, entry.fact.value) == (subject, value)
+
+
+@pytest.mark.parametrize(
     ("earlier", "later"),
     [
         ("We decided to use Postgres for the database.", "Let's go with MySQL for the database instead."),

@@ -124,6 +124,16 @@ def test_an_operators_verdict_is_kept(tmp_path: Path, mark: str) -> None:
     assert world.runtime.ledger.marked([world.session().conversation_id]) == []
 
 
+def test_a_turn_from_a_rule_keeps_its_mark(tmp_path: Path) -> None:
+    """Though what marked it is read without the rule that it replaced."""
+    world = World(tmp_path)
+    _, new = told(world, "Use npm, not pnpm.", "back to pnpm")
+    world.runtime.ledger.mark(new, PINNED, now=1.0)
+    (marked,) = world.runtime.ledger.marked([world.session().conversation_id])
+
+    assert marked.name == new.name
+
+
 def test_a_struck_entry_contradicts_nothing(tmp_path: Path) -> None:
     """Nobody says it any more."""
     world = World(tmp_path)
@@ -227,6 +237,7 @@ def test_a_date_that_is_told_more_exactly_contradicts_nothing(tmp_path: Path) ->
         ("张伟是我的表弟，其生日是07月15日。", "李婷婷是我的表妹，其生日是06月23日。"),
         ("My interview with Greg is on May 4.", "My interview with Laura is on May 9."),
         ("The budget is $400.", "The budget of our new project is $900."),
+        ("The release is on 3 May.", "The release meeting is on 4 May."),
         ("The backend listens on port 8080.", "The frontend now listens on port 3000."),
         ("I have a budget of $50 for a present to Mia.", "Now I have a budget of $80 for the party."),
     ],
@@ -245,6 +256,11 @@ def test_facts_of_different_things_stand_side_by_side(tmp_path: Path, old: str, 
         ("I'm using Flask 2.3 for it.", "I've been upgrading to Flask 3.0 for it."),
         ("The retention is 15 days.", "No, the retention should be 30 days."),
         ("The alert threshold is 5% of requests.", "The alert threshold is 3% of requests, not 5%."),
+        ("My customer number is K-4710.", "my customer number changed, it's K-4711"),
+        ("Meine Kundennummer ist K-4710.", "Meine Kundennummer hat sich geändert, sie lautet jetzt K-4711."),
+        ("Mi número de cliente es K-4710.", "Mi número de cliente cambió, ahora es K-4711."),
+        ("My phone number is +49 30 1234567.", "my phone number changed, it's +49 30 7654321"),
+        ("The kickoff is on 3 May.", "The kick-off meeting was moved to 4 May."),
         ("締め切りは12月20日です。", "締め切りは12月25日に変更になりました。"),
     ],
 )

@@ -145,6 +145,20 @@ def test_a_rule_stands_with_the_one_that_it_replaces(world: World) -> None:
     assert [each for each in lines if "English" in each and "first request" not in each] == [said]
 
 
+def test_a_ban_that_an_order_lifted_is_out_of_force_and_the_order_is_no_rule(world: World) -> None:
+    """With both addresses: who reads on must neither keep back the push nor push once more."""
+    messages = (
+        chat().user("hello").says("hi").user("Commit but do not push.").says("ok").user("push now").says("Pushed it.")
+    )
+    lines = block(world, messages.turns(20))
+
+    assert re.fullmatch(
+        r"- no longer in force \[msg_3, [\d-]{10}\]: “Commit but do not push.”; replaced by .* msg_5",
+        line(lines, "no longer in force"),
+    )
+    assert line(lines, "the user said") == ""
+
+
 def test_a_rule_of_somebody_else_is_not_the_users(world: World) -> None:
     """A chat's log is no rule; a rule with a name in front is quoted with it, and replaced by nobody else's."""
     messages = (
