@@ -78,6 +78,7 @@ demands, decisions, results, files, values, errors."""
 
 #: The place of the hint, which a small model leaves as it is.
 LEFT_OUT: Final = "what was left out, in a few words"
+SHORTENED: Final = "[...]"  # in the middle of a line that is shown in part
 _ENDING: Final = f'End with: "Expand for details about: <{LEFT_OUT}>"'
 # A small model that is not told how a sentence begins writes the messages down again.
 _CLOSING: Final = f"""\
@@ -309,7 +310,7 @@ def shortened(text: str, room: int) -> str:
         return text
     if room < _SEGMENT_CHARS:  # how much is missing would take a third of it
         head, tail = room * 2 // 3, room // 3
-        return f"{text[:head].rstrip()} [...] {text[-tail:].lstrip()}"
+        return f"{text[:head].rstrip()} {SHORTENED} {text[-tail:].lstrip()}"
     segments = _segments(text, min(_SEGMENT_CHARS, room // 4))
     chosen = _choose(segments, room)
     out: list[str] = []

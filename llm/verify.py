@@ -339,13 +339,20 @@ def _is_told(flat: str, source: Source) -> bool:
     return _own_words().contains(flat) and not source.haystack.contains(flat)
 
 
+def _is_copied_call(line: str, source: Source) -> bool:
+    """Is it a call as the source writes it, or as much of it as the prompt showed? An invented one goes on with the talk."""
+    parts = [salience.normal(part) for part in line.split(prompts.SHORTENED)] if _CALL.match(line) else []
+    return bool(parts) and all(source.haystack.contains(part) for part in parts)
+
+
 def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
-    """The answer without lines that only repeat our instructions, and these: what else it says may be a good record."""
+    """The answer without lines that only repeat our instructions or copy a call, and these: the rest may be a good record."""
     kept: list[str] = []
     told: list[str] = []
     for line in text.splitlines():
         flat = salience.normal(line.strip(" \t-*•>#"))
-        (told if len(flat) >= _OWN_LINE and _is_told(flat, source) else kept).append(line)
+        copied = _is_copied_call(line, source) or (len(flat) >= _OWN_LINE and _is_told(flat, source))
+        (told if copied else kept).append(line)
     return ("\n".join(kept).strip(), tuple(told)) if told else (text, ())
 
 

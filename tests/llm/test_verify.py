@@ -351,6 +351,7 @@ def test_instructions_read_back_are_an_echo_at_every_depth():
     assert verdict.reasons == ("it copies the source",)
 
 
+PLAYS_ON = ("it goes on with the prompt or the conversation",)
 PLAYED_ON = {
     "instructions": prompts.OWN_WORDS[1],
     "instructions, then something": prompts.OWN_WORDS[0] + " " + GOOD[:300],
@@ -366,7 +367,18 @@ PLAYED_ON = {
 @pytest.mark.parametrize("text", PLAYED_ON.values(), ids=PLAYED_ON.keys())
 def test_going_on_with_the_prompt_is_no_record(text):
     """What small models write: the instructions, the fences, the next message."""
-    assert judged(text).reasons == ("it goes on with the prompt or the conversation",)
+    assert judged(text).reasons == PLAYS_ON
+
+
+def test_a_call_copied_from_the_source_is_left_out_of_the_record() -> None:
+    """Whole or as the prompt showed it; the rest may be a good record."""
+    call = "[calls terminal] command: cat src/importer/run.py | grep -n batch_size"
+    source = replace(SOURCE, lines=(*SOURCE.lines, replace(SOURCE.lines[1], text=f"I look at it.\n{call}")))
+
+    for line in (call, f"{call[:24]} {prompts.SHORTENED} {call[-20:]}"):
+        verdict = judged(f"{GOOD}\nThe assistant looked at it:\n{line}", source)
+        assert (verdict.reasons, verdict.text) == ((), f"{GOOD}\nThe assistant looked at it:")
+    assert judged(f"{GOOD}\n{call}; rm run.py", source).reasons == PLAYS_ON
 
 
 @pytest.mark.parametrize("words", [each for each in prompts.OWN_WORDS if "{words}" not in each])
