@@ -35,6 +35,7 @@ _REPLACED = 3  # rules that one line names as replaced
 _FILES, _TOUCHED, _FAILURES = 12, 5, 15
 _ASKED_CHARS, _OUTCOME_CHARS = 70, 240  # of a request that is finished
 _REASON_CHARS, _SKILLS = 120, 2
+_FINISHED_REASON = "a request that is finished"  # among the words that still hold its own words would read as open
 _SKILLS_SHARE = 0.25
 _CHARS_A_TOKEN = 4  # at most, in the host's estimate
 _SKILL_TEXTS = (1.0, 0.5, 0.25, 0.12, 0.0)  # of what their share holds of plain words
@@ -483,7 +484,8 @@ def _skills(read: _Read, closed: Mapping[int, Closed], chars: int, *, busy: bool
         since = asked.store_id if asked is not None else each.store_id
         line = f"- instructions {_named(each.name)} [msg_{each.store_id}]"
         if asked is not None:
-            line += f", loaded for {work_log.quoted(markers.typed(asked.text), _REASON_CHARS)} [msg_{since}]"
+            reason = work_log.quoted(markers.typed(asked.text), _REASON_CHARS)
+            line += f", loaded for {_FINISHED_REASON if since in closed else reason} [msg_{since}]"
         told = each.store_id not in read.raw and (busy or since not in closed)
         lines.append((each, line, told))
     each_ = chars // max(1, min(len(held), _SKILLS))

@@ -148,11 +148,13 @@ def test_a_skill_that_is_folded_away_stands_there_with_its_reason_and_its_text(w
     live.user("What time is it?").says("Done: it is five.").user("Fix the typo.").says("I fixed the typo.").turns(30)
     shown = state(world, live)
 
-    named = "- instructions review [msg_5], loaded for “Review the open pull request.” [msg_1]"
-    assert f"{named}; they say: “# Review" in shown
+    assert (
+        "- instructions review [msg_5], loaded for “Review the open pull request.” [msg_1]; they say: “# Review"
+        in shown
+    )
     assert "Never approve without running the tests." in shown
     later = state(World(world.folder / "other", fresh_tail_count=4), finished)
-    assert named in later
+    assert "- instructions review [msg_5], loaded for a request that is finished [msg_1]" in later
     assert "they say" not in later
 
 
