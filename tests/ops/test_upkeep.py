@@ -1,4 +1,4 @@
-"""The write-ahead log stays small while a session runs, goes when it ends, and folding it back waits for nobody (P9, P10)."""
+"""Work behind the turns: the log stays small, and folding it back waits for nobody; transcript GC loses nothing (P9, P10)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from worlds.process import WAIT_S, World, chat
+from worlds.home import Home
+from worlds.process import WAIT_S, Chat, World, chat
 
+from hermes_lcm.command import run
+from hermes_lcm.dag import fingerprint
 from hermes_lcm.errors import StoreError
+from hermes_lcm.records import Flag, NewNode, Scope
 from hermes_lcm.runtime import Process
+from hermes_lcm.search import query as words
+from hermes_lcm.search.scope import Rights
 from hermes_lcm.storage import connection, disk
 from hermes_lcm.storage.connection import WORTH_LOG_BYTES, Database
+from hermes_lcm.storage.payloads import Payloads
+from hermes_lcm.text import blobs
 
 OTHER = """
 import sqlite3, sys
@@ -252,3 +261,212 @@ def test_the_last_session_that_ends_packs_what_the_others_left(tmp_path: Path) -
 
     assert (lonely(world, "one"), lonely(world, "two")) == (0, 0)
     assert world.stored() == [*chat().turns(30), *chat().turns(30)]
+
+
+# ------------------------------------------------------------
+# Transcript GC: what is in a file and summarised shrinks to a placeholder; nothing is lost, and nothing else shrinks.
+
+GC = {
+    "large_output_externalization_enabled": True,
+    "large_output_externalization_threshold_chars": 2000,
+    "large_output_transcript_gc_enabled": True,
+}
+LOG = "\n".join(f"2026-01-01T00:00:{n % 60:02d}Z INFO worker {n}: marzipan{n} done" for n in range(200))
+
+
+@pytest.fixture
+def shrinking(tmp_path: Path) -> World:
+    return World(tmp_path, **GC)
+
+
+def talk(world: World, **keys: Any) -> Chat:
+    """Message 3 is a large result; 4 is a large answer of the assistant; 6 a small result."""
+    live = (
+        chat().user("look").calls("a").results("a", text=LOG).says(LOG + " said").calls("b").results("b", text="small")
+    )
+    live[2].update(keys)
+    world.take(live)
+    return live
+
+
+def summarised(world: World, *store_ids: int, quality: str = "verified") -> None:
+    """A summary over messages."""
+    node = NewNode(1, 0, quality, "text", "", 5, 50, store_ids, fingerprint(0, store_ids))
+    world.dag.add(node, now=1.0)
+
+
+def collected(world: World) -> list[int]:
+    world.runtime.upkeep.between_turns()
+    rows = world.db.query("SELECT store_id FROM messages WHERE flags & ? ORDER BY store_id", (Flag.COLLECTED,))
+    return [row[0] for row in rows]
+
+
+def found(world: World, query: str) -> list[int]:
+    """Messages that say it themselves."""
+    hits = world.runtime.index.search(words.parse(query), scope=Scope(), limit=5).hits
+    return sorted(hit.store_id for hit in hits if hit.rung != "near")
+
+
+def test_a_summarised_result_in_a_file_shrinks_to_its_placeholder(shrinking: World) -> None:
+    """The same address, nothing but the reference."""
+    talk(shrinking)
+    summarised(shrinking, 2, 3, 4, 6)
+
+    assert collected(shrinking) == [3]
+    text = shrinking.store.text(3)
+    assert blobs.PLACEHOLDER.fullmatch(text)
+    assert "INFO" in shrinking.store.text(4)
+
+
+def test_it_comes_back_byte_for_byte(shrinking: World) -> None:
+    """By address and by reference, in this process and in the next."""
+    live = talk(shrinking)
+    summarised(shrinking, 3)
+    collected(shrinking)
+    again = shrinking.restart()
+
+    assert [row.stored_json for rows in again.runtime.whole_store.row_batches() for row in rows] == list(live)
+    assert again.runtime.view_store.text(3) == LOG
+    opened = again.runtime.access(None, Rights("session:s")).payload(blobs.names(again.store.text(3)))
+    assert opened is not None
+    assert opened.text == LOG
+
+
+@pytest.mark.parametrize("quality", ["provisional", "verbatim"])
+def test_what_no_model_summarised_stays(shrinking: World, quality: str) -> None:
+    """An extract is no summary."""
+    talk(shrinking)
+    assert collected(shrinking) == []
+    summarised(shrinking, 3, quality=quality)
+    assert collected(shrinking) == []
+
+
+def test_a_pinned_result_stays(shrinking: World) -> None:
+    """Whoever pinned it wants it as it is."""
+    talk(shrinking)
+    summarised(shrinking, 3)
+    shrinking.store.flag([3], add=Flag.PINNED)
+
+    assert collected(shrinking) == []
+
+
+def test_without_the_setting_nothing_shrinks(tmp_path: Path) -> None:
+    """It is opt-in."""
+    world = World(tmp_path, **{**GC, "large_output_transcript_gc_enabled": False})
+    talk(world)
+    summarised(world, 3)
+
+    assert collected(world) == []
+
+
+def test_a_result_whose_file_is_gone_stays_as_it_is(shrinking: World) -> None:
+    """Its description is all there is left."""
+    talk(shrinking)
+    summarised(shrinking, 3)
+    for file in shrinking.runtime.payloads.folder.rglob("*.z"):
+        file.unlink()
+    shrinking.runtime.payloads._cache.clear()
+
+    assert collected(shrinking) == []
+    assert "lines" in shrinking.store.text(3)
+
+
+def test_a_search_finds_the_file_and_no_longer_the_words(shrinking: World) -> None:
+    """And everybody else's words; the same after the index is built anew."""
+    talk(shrinking)
+    summarised(shrinking, 3)
+    assert found(shrinking, "marzipan77") == [3, 4]
+    collected(shrinking)
+    for _ in range(2):
+        assert found(shrinking, "marzipan77") == [4]
+        assert found(shrinking, blobs.names(shrinking.store.text(3))) == [3]
+        assert shrinking.runtime.index.check(deep=True) == []
+        shrinking.runtime.rebuild_indexes()
+
+
+def test_the_host_s_copy_is_still_recognised(shrinking: World) -> None:
+    """The row is who it was."""
+    live = talk(shrinking)
+    summarised(shrinking, 3)
+    collected(shrinking)
+    again = shrinking.restart()
+    again.take(live.user("go on"))
+
+    assert again.counts()["messages"] == len(live)
+    assert again.thread()[-1] == live[-1]
+
+
+def test_every_statement_may_fail(shrinking: World) -> None:
+    """Row and index change together or not at all."""
+    talk(shrinking)
+    summarised(shrinking, 3)
+    for number in range(1, 20):
+        try:
+            with shrinking.failing_at(number):
+                shrinking.runtime.collector.collect()
+            break
+        except StoreError:
+            assert found(shrinking, "marzipan77") == [3, 4]
+            assert "lines" in shrinking.store.text(3)
+
+    assert number > 2
+    assert collected(shrinking) == [3]
+
+
+def test_a_packed_result_shrinks_too(shrinking: World) -> None:
+    """It leaves its block; the others stay in it."""
+    live = talk(shrinking)
+    shrinking.store.packer.pack(newest=0, least_bytes=1)
+    summarised(shrinking, 3)
+
+    assert collected(shrinking) == [3]
+    assert [row.stored_json for rows in shrinking.runtime.whole_store.row_batches() for row in rows] == list(live)
+
+
+def test_the_second_round_finds_nothing_to_do(shrinking: World) -> None:
+    """However many there are."""
+    live = chat().user("go")
+    for n in range(120):
+        live.calls(f"c{n}").results(f"c{n}", text=f"{n} {LOG}")
+    shrinking.take(live)
+    summarised(shrinking, *range(1, 200))
+
+    assert len(collected(shrinking)) == 99
+    assert shrinking.runtime.collector.collect() == (0, 0)
+    assert sum("INFO" in str(message["content"]) for message in shrinking.stored()) == 21
+
+
+def test_a_result_that_another_process_redacts_meanwhile_keeps_its_new_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its flags stay the same where it had lost a secret before; the old words' file is gone by then."""
+    token = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    world = World(tmp_path, **GC, sensitive_patterns_enabled=True, sensitive_patterns=("github_token",))
+    world.take(
+        chat().user("look").calls("a").results("a", text=f"{LOG}\n{token}\npassword: hunter2secret").says("done")
+    )
+    summarised(world, 3)
+    other, view = Home(tmp_path, **{name: str(value) for name, value in GC.items()}), Payloads.view
+
+    def viewed(payloads: Payloads, row: Any) -> Any:
+        monkeypatch.undo()
+        run("redact all apply", other.deps(None, trusted=True))
+        return view(payloads, row)
+
+    monkeypatch.setattr(Payloads, "view", viewed)
+    world.runtime.upkeep.between_turns()
+    text = world.restart().runtime.view_store.text(3)
+
+    assert text.startswith(LOG)
+    assert text.endswith("password: [redacted:password_assignment]")
+
+
+def test_a_damaged_result_keeps_no_other_from_shrinking(shrinking: World) -> None:
+    """Nor the rest of the upkeep from being done."""
+    live = talk(shrinking)
+    shrinking.take(live.calls("c").results("c", text=LOG + " again").says("done"))
+    summarised(shrinking, *range(1, len(live) + 1))
+    with shrinking.db.transaction():
+        shrinking.db.execute("UPDATE messages SET envelope = x'ffff' WHERE store_id = 3")
+
+    assert collected(shrinking) == [8]

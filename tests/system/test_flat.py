@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_background import FLOOR, prepared, turn_ends
-from test_collect import GC, talk
-from test_stubs import looked, twice
+from test_rewrites import looked, twice
+from test_upkeep import GC, talk
 from worlds.process import WAIT_S, Chat, Script, World, chat
 
 from hermes_lcm.compaction.backoff import Cooldown
