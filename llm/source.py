@@ -108,6 +108,13 @@ class Evidence:
         """Is this very text (in normal form) part of it?"""
         return any(hay.contains(text) for hay in self._haystacks)
 
+    def spellings(self, name: str) -> frozenset[str]:
+        """How a name is written, by upper and lower case; only as it stands here where it is written so."""
+        if any(name in text for text in self._written):
+            return frozenset((name,))
+        written = re.compile(rf"(?<![\w.-]){re.escape(name)}(?!\w)", re.IGNORECASE)
+        return frozenset(each for text in self._written for each in written.findall(text))
+
     def supports(self, item: Item) -> bool:
         """Does the item occur, in this or an equivalent spelling?"""
         key = item.key.rstrip(".…")

@@ -21,7 +21,7 @@ from ..records import SummaryTask
 from ..text import salience
 from ..text.salience import Item, lazy
 from ..text.tokens import Count
-from . import prompts
+from . import claims, prompts
 from .client import Reply
 from .source import RUN, Evidence, Haystack, Source, recall, with_more
 
@@ -448,6 +448,28 @@ def _size_reasons(tokens: int, allowed: Band) -> list[str]:
 
 
 # -------------------------------------------------------------------------------------------------------- suspects
+_A_FILE = lazy(r"\.\w{1,8}$")
+
+
+def with_names(text: str, evidence: Evidence) -> tuple[str, tuple[str, ...]]:
+    """A text with the names of files as they are written wherever they stand; those for which that is not one spelling.
+
+    README.md and Readme.md are two files. A part of a longer name or of an address stays as it is.
+    """
+    unclear = list[str]()
+    for item in salience.terms(text).values():
+        alone = rf"(?<![\w./\\:-]){re.escape(item.text)}(?![\w/])"
+        is_file = item.kind == salience.PATH and _A_FILE.search(item.text)
+        for name in dict.fromkeys(re.findall(alone, text, re.IGNORECASE)) if is_file else ():
+            known = evidence.spellings(name)
+            if len(known) > 1:
+                unclear.append(name)
+            elif known and name not in known:
+                right = min(known).replace("\\", r"\\")
+                text = re.sub(alone.replace(re.escape(item.text), re.escape(name)), right, text)
+    return text, tuple(unclear)
+
+
 def _is_claim(item: Item) -> bool:
     """Is it something that would be harmful when invented? Ordinary words and words joined by a hyphen are not."""
     if item.kind in (salience.PATH, salience.URL, salience.HASH, salience.DATE):
@@ -565,7 +587,10 @@ def check(source: Source, reply: Reply, *, count: Count, prompt: str = "") -> Ve
     share, missing = recall(source.items, answer)
     if _is_unrelated(answer, share, source):
         reasons.append("it has nothing to do with the source")
-    named = () if reasons else suspects(f"{text}\n{hint}", evidence)
+    named = tuple[str, ...]()
+    if not reasons:
+        text, named = with_names(text, evidence)
+        named += suspects(f"{text}\n{hint}", evidence) + claims.unfounded(text, task)
     anchors = anchor_line(missing, source, room=anchor_room(task, tokens), count=count)
     return Verdict(
         ok=not reasons and not named,

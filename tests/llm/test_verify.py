@@ -555,6 +555,86 @@ def test_the_same_thing_in_another_spelling_is_no_suspect(there, here):
     assert suspects(f"It was {here}.", Source(task(there)).evidence("")) == ()
 
 
+def test_a_file_is_named_as_the_source_writes_it():
+    """Upper and lower case tell files apart; a name that may be either of two is a suspect."""
+    there = "Read README.md.", "It names docs/Setup.md and Readme.md, and src/app.py."
+    told = "The assistant read README.md and Readme.md. In DOCS/setup.md nothing was found. Src/app.py was named too."
+    right = "The assistant read README.md and Readme.md. In docs/Setup.md nothing was found. src/app.py was named too."
+
+    assert judged(told, task(*there, prose(3000))).text == right
+    assert judged(told, task(*there, prose(3000))).suspects == ()
+    assert judged(told.replace("Readme.md", "readme.md"), task(*there, prose(3000))).suspects == ("readme.md",)
+
+
+def read_only(*more: str) -> SummaryTask:
+    """A source in which a file is read, and ``more`` is called or said."""
+    return task(
+        "What does src/config.py say?", "[calls read_file] path: src/config.py", "port = 8080\n" + prose(3000),
+        *(each for one in more for each in ("go on", one, "ok")),
+    )  # fmt: skip
+
+
+READ_IT = "The user asked what src/config.py says. It sets port = 8080 for the worker. "
+
+
+@pytest.mark.parametrize(
+    ("claim", "named"),
+    [
+        ("Edited src/config.py.", "Edited src/config.py"),
+        ("The assistant updated `src/config.py` for it.", "assistant updated `src/config.py"),
+        ("src/config.py was deleted.", "src/config.py was deleted"),
+        ("config.py has been rewritten.", "config.py has been rewritten"),
+    ],
+)
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[calls terminal] command: cd src && cat config.py | grep port",
+        "[calls write_file] path: src/other.py; content: x",
+    ],
+)
+def test_a_change_of_a_file_that_was_only_read_is_a_suspect(claim: str, named: str, more: str) -> None:
+    """Where all calls can be told: readers, and changes of other files."""
+    assert judged(READ_IT + claim, read_only(more)).suspects == (named,)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "[calls edit_file] path: src/config.py; old: 1; new: 2",
+        "[calls patch] path: config.py; mode: replace",
+        "[calls terminal] command: make format",
+        "[calls terminal] command: sed -i s/80/90/ src/*.py",
+        "[calls terminal] command: echo 1 > src/config.py",
+        "[calls execute_code] code: run()",
+        "[calls delegate_task] goal: do it",
+        "[calls terminal] command: git status\nmodified: src/config.py",
+        "I have changed the port in config.py.",
+        "Ich habe den Port in config.py geändert: 90.",
+        "config.py 里的端口是 90。",
+    ],
+)
+def test_a_change_that_a_call_may_have_made_or_that_somebody_speaks_of_is_no_suspect(more: str) -> None:
+    """What cannot be told is believed."""
+    assert judged(READ_IT + "Edited src/config.py.", read_only(more)).suspects == ()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "src/config.py was not edited.",
+        "The user updated src/config.py themselves.",
+        "The log says that Bob changed src/config.py.",
+        "src/config.py should be edited next.",
+        "src/config.py was written by Bob.",
+        "It is asked whether config.py was changed.",
+    ],
+)
+def test_a_change_that_is_only_reported_or_wanted_is_no_suspect(told: str) -> None:
+    """It is no deed of the agent."""
+    assert judged(READ_IT + told, read_only("I see.")).suspects == ()
+
+
 def test_what_the_prompt_says_is_no_suspect():
     """Times and addresses stand in the prompt only."""
     assert check(
