@@ -729,12 +729,20 @@ _PARTICIPLES: Final = (
     r"restarted|rebooted|set(?= to \W?\d)|scaled|extended|rescheduled|rolled back|ordered|refunded|registered|confirmed|"
     r"enabled|disabled|raised|lowered|increased|reduced|shipped|stopped|paused)"
 )
+#: Further deeds with which a reply begins; none that is an order as well ("set the timeout"), or tells of a kind.
+_BEGUN_BY: Final = (
+    r"(?:sent|converted|refactored|extracted|closed|documented|translated|formatted|cleaned(?: up)?|migrated|configured|"
+    r"generated|saved|resolved|bumped|tagged|rewrote|adapted|adjusted|improved|optimi[sz]ed|applied)"
+)
+_NO_KIND: Final = r"(?![^.,;!?\n]{0,60}(?:\b(?:is|are|was|were|can|should|must|will|means?|has|have)\b|:))"
 #: A first sentence that says of a thing what was done to it.
 _THING: Final = r"(?:[^.!?\n]|\.(?=\w))"  # a sign of what something is called: "belege.csv" too
 _A_FILE: Final = r"[\w./-]+\.\w{1,8}"
 _IS_DONE: Final = re.compile(
     rf"^\W*(?:i(?:['’]ve| have)? (?:now |just |successfully )?(?:sent|sorted|formatted|translated|refactored|migrated|converted|"
     rf"configured|generated|cleaned|archived)\b|"
+    rf"(?:i(?:['’]ve| have)? (?:now |just |also )?)?{_BEGUN_BY} (?:(?:the|all|your|both|it|them|\d+)\b|`|[\w/-]+\.\w){_NO_KIND}|"
+    rf"{_DEEDS} (?:`|(?-i:[A-Z])|[\w/-]+\.\w){_NO_KIND}|"
     r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,70}? "
     rf"(?:(?:is|are|has been|have been) (?:now |all )?)?(?:successfully )?(?<!was )(?<!were )(?<!i )(?<!you )(?<!we )(?<!be )"
     rf"{_PARTICIPLES}(?=\W*\Z|[.,!;:\n]| (?:in|and|to|from|on|with|as|for|at|now)\b)|"

@@ -33,14 +33,18 @@ _ALL: Final = re.compile(
 )
 _BARE_WORDS: Final = 2  # of a reply that names no task and means them all: "Done."
 #: The same in front of what the reply goes on to say.
-_BARE: Final = re.compile(r"^\W*(?:\w+\W+)?\w+(?:[.!。！]|\s*\n)")
+_BARE: Final = re.compile(
+    r"^\W*(?:(?:\w+\W+)?\w+|(?:[\w'’]+[ ,]+){0,3}(?:done|finished|completed?|ready|erledigt|fertig|fait|terminé|hecho|listo|"
+    r"feito|pronto|fatto|готово))(?:[.!。！]|\s*\n)",
+    re.IGNORECASE,
+)
 _STEM: Final = 4  # letters of a word that tell it, whatever its ending
 _WORD: Final = re.compile(r"\w+(?:\.\w+)*")
 _LEAST_LETTERS: Final = 3
 _SIGN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _NOTHING: Final = frozenset(
-    """the and for with from into that this these those them its our your his her one new also then please are was has have all
-    any der die das den dem des ein eine einen einem einer und mit für von zum zur bitte dann auch
+    """the and for with from into that this these those them its our your his her one new now also then please are was has have
+    all any der die das den dem des ein eine einen einem einer und mit für von zum zur bitte dann auch
     los las una uno por para con del les des une pour avec dans aux che per gli""".split()
 )
 #: What changes something by its own name, so that a reply can tell of it.
@@ -49,23 +53,22 @@ _DEEDS: Final = frozenset(
     format implement install merge migrate modify move publish push rebuild refactor release remove rename replace reset restart
     restore revert rewrite send set sort split tag translate uninstall update upgrade upload write add adjust book change close
     increase reduce order refund reserve schedule build import
-    lösche lösch ändere änder schreibe schreib füge füg baue erstelle erstell entferne entfern installiere installier aktualisiere
-    aktualisier buche schicke schick sende kopiere kopier verschiebe verschieb benenne korrigiere korrigier repariere reparier
-    übersetze übersetz ersetze ersetz ergänze ergänz storniere storn behebe beheb räume räum trage lege
-    löschen ändern schreiben hinzufügen bauen erstellen entfernen installieren aktualisieren buchen schicken senden kopieren
-    verschieben umbenennen korrigieren reparieren übersetzen ersetzen ergänzen stornieren beheben aufräumen eintragen anlegen
-    borra elimina quita crea cambia añade agrega escribe instala actualiza envía envia manda corrige arregla mueve copia renombra
-    reserva cancela traduce guarda sube
-    supprime supprimez efface crée créez change changez ajoute ajoutez écris envoie envoyez répare déplace renomme annule traduis
-    modifie modifiez enlève retire remplace remplacez corrigez mets mettez installe
-    elimina rimuovi aggiungi scrivi aggiorna invia correggi sposta rinomina prenota annulla traduci
-    exclua remova altere adicione crie escreva atualize envie corrija mova renomeie cancele traduza
-    удали измени добавь напиши установи обнови отправь исправь перемести скопируй переименуй отмени переведи замени""".split()
+    start stop löschen ändern schreiben hinzufügen bauen erstellen entfernen installieren aktualisieren buchen schicken senden
+    kopieren verschieben umbenennen korrigieren reparieren übersetzen ersetzen ergänzen stornieren beheben aufräumen eintragen
+    anlegen erneuern einrichten aktivieren deaktivieren konfigurieren starten neustarten stoppen bereinigen anpassen
+    veröffentlichen lege behebe beheb mets mettez écris crée créez""".split()
 )
-#: Deeds that are no names of things as well: "write tests" is an order, "release notes" are notes.
-_ONLY_DEEDS: Final = _DEEDS - frozenset(
+#: Orders in other languages than English that only look, tell, or do something with what is there.
+_LOOKING: Final = frozenset(
+    """zeig zeige prüf prüfe teste such suche öffne führ führe stell stelle setz setze frag frage gib lies erklär erkläre überprüf
+    überprüfe wiederhol wiederhole ruf rufe muestra ejecuta ejecutes abre abras revisa explica resume mostra mostre execute rode
+    abra verifique explique esegui eseguire apri aprire controlla verifica spiega riassumi montre cherche ouvre verifie vérifie
+    touche toques toccare покажи запусти запускай найди открой проверь объясни трогай""".split()
+)
+#: Deeds that are names of things as well: "release notes" are notes, "write tests" is an order.
+_NAMES: Final = frozenset(
     """archive book build change close copy document export format import increase order release reserve reset restart schedule
-    set sort split tag reserva copia cambia""".split()
+    set sort split start stop tag reserva copia cambia change copie reserve""".split()
 )
 #: Deeds done to anything: the thing tells which was meant.
 _OF_ANYTHING: Final = frozenset(
@@ -74,6 +77,15 @@ _OF_ANYTHING: Final = frozenset(
     mettez ajoute ajoutez modifie change crée écris aggiungi scrivi aggiorna adicione crie altere atualize
     更新 修改 添加 新增 创建 新建 修复 写""".split()
 )
+#: Other words in which replies tell of a deed.
+_ALSO: Final = {
+    "send": "sent",
+    "write": "wrote",
+    "delete": "removed gone",
+    "remove": "deleted gone",
+    "deploy": "live shipped",
+    "publish": "live released",
+}
 #: Deeds that may be done to "it", or to what was named before.
 _ON_IT: Final = frozenset("commit push deploy publish send merge release upload delete archive".split())
 _IT: Final = frozenset("it them es sie ihn".split())
@@ -161,7 +173,7 @@ def _is_named(task: _Task, said: str) -> bool:
     """Is one of a task's words there? One that has no words of its own is taken for named."""
     if not task.words or any(each in said for each in task.words if _SIGN.search(each)):
         return True
-    told = _WORD.findall(said)
+    told = [word for each in _WORD.findall(said) for word in (each, *each.split(".")[1:])]
     return any(
         word.startswith(each) if len(each) >= _STEM else word in (each, f"{each}s")
         for each in task.words
@@ -198,7 +210,7 @@ def _orders(sentence: str) -> list[str]:
     """Orders of a sentence that are each a deed of its own."""
     first, *rest = _JOINT.split(sentence)
     clauses = [first]
-    for part in rest:
+    for part in (_THEN.sub("", each, count=1) for each in rest):
         if _is_deed(part) and not _is_bound(clauses[-1]):
             clauses.append(part)
         else:
@@ -225,11 +237,15 @@ def _is_deed(clause: str) -> bool:
         return True
     first, _, object_ = clause.lower().strip().partition(" ")
     words = object_.split()
-    if first not in _DEEDS:
+    if not _changes(first):
         return len(words) > 0 and words[-1].endswith("n") and words[-1] in _DEEDS  # "den Fehler beheben"
-    if not words or words[0] in _IT or (len(words) == 1 and words[0] in _ALONE):
+    if not words or (len(words) == 1 and words[0] in _ALONE) or (words[0] in _IT and not _words(object_)):
         return first in _ON_IT
-    return first in _ONLY_DEEDS or _OBJECT.match(object_) is not None
+    return first not in _NAMES or _OBJECT.match(object_) is not None
+
+
+def _changes(verb: str) -> bool:
+    return verb in _DEEDS or (verb not in _LOOKING and salience.orders_elsewhere(verb))
 
 
 def _apart(tasks: Sequence[str]) -> list[_Task]:
@@ -244,10 +260,11 @@ def _apart(tasks: Sequence[str]) -> list[_Task]:
 def _task(text: str) -> _Task:
     chinese = _CHINESE.match(text)
     tokens = text.lower().split()
-    verb = chinese[1] if chinese else next((each for each in (tokens[0], tokens[-1]) if each in _DEEDS), "")
+    verb = chinese[1] if chinese else next((each for each in (tokens[0], tokens[-1]) if _changes(each)), "")
     rest = text[chinese.end() :] if chinese else " ".join(each for each in tokens if each != verb)
     words = _words(rest)
-    return _Task(verb, words if words and verb in _OF_ANYTHING else words | _words(verb))
+    named = _words(f"{verb} {_ALSO.get(verb, '')}")
+    return _Task(verb, words if words and verb in _OF_ANYTHING else words | named)
 
 
 def _words(text: str) -> frozenset[str]:

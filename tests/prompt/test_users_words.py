@@ -518,6 +518,11 @@ def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offe
         "He corregido el error en main.py.",
         "J'ai corrigé le bug dans main.py.",
         "我已经修复了这个错误。",
+        "Changed `gray` from 1 to 2.",
+        "Refactored parser.py; about 200 unused lines are gone.",
+        "Converted the script to TypeScript.",
+        "Installed Redis and set it up as the cache.",
+        "I extracted the helper into utils.py; both views use it.",
     ],
 )
 def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
@@ -556,6 +561,12 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "The build stopped with exit code 1.",
         "The bug is back on main.",
         "The tests are back to red.",
+        "Applied to your case, this means two hours.",
+        "Closed issues in the tracker stay visible.",
+        "Generated code should not be edited.",
+        "Installed Python versions are listed below.",
+        "Saved the day? Not yet.",
+        "Sent from my phone.",
     ],
 )
 def test_a_reply_that_only_begins_like_an_end_closes_nothing(reply: str) -> None:
@@ -612,6 +623,8 @@ BOTH = "Please fix the login bug and update the changelog."
         ("I'd like to cancel my flight to Rome and book a hotel.", "Your flight to Rome has been cancelled."),
         ("1. update the README\n2. update the changelog", "Updated the README."),
         ("Behebe den Login-Fehler und aktualisiere das Changelog.", "Ich habe den Login-Fehler behoben."),
+        ("Lösche die Logs und starte den Dienst neu.", "Ich habe die Logs gelöscht."),
+        ("Install ripgrep, then configure it to skip node_modules.", "I installed ripgrep 14.1."),
         ("Kannst du den Fehler beheben und das Changelog aktualisieren?", "Ich habe den Fehler behoben."),
         ("Corrige el error de inicio y actualiza el registro.", "He corregido el error de inicio."),
         ("Corrige le bug de connexion et mets à jour le changelog.", "J'ai corrigé le bug de connexion."),
@@ -630,6 +643,9 @@ def test_tasks_that_a_sentence_joins_stay_open_while_one_is_not_told_of(world: W
         (BOTH, "Fixed the login bug and updated CHANGELOG.md."),
         (BOTH, "Done! Fixed the login bug."),
         (BOTH, "I've fixed both."),
+        ("Write a summary and send it to the team.", "I wrote the summary and sent it."),
+        ("Delete the cache and fix the crash.", "I fixed the crash; the cache is gone."),
+        ("Supprime les fichiers et ajoute un index.", "C'est fait. Il reste deux fichiers."),
         (BOTH, "Implemented: it is in auth.py now."),
         ("search and replace foo by bar", "Replaced foo by bar in 12 files."),
         ("Go and look at the log, and fix the crash", "Fixed the crash in the worker."),
