@@ -332,20 +332,24 @@ _NOT_THIS: Final = lazy(
 )
 #: What says that something be made or used, so that there may be no more of it.
 _MAKES: Final = lazy(
-    r"\b(?:us(?:e|ing)|add|includ|put|show|writ|creat|generat|mak(?:e|ing)|giv|send|provid|run|append|attach|post|print|ask|"
-    r"schreib|verwend|be?nutz|füge?|mache?|erstell|gib|zeig|führ|lass|starte?|usa|escrib|añad|agreg|pon|incluy|haz|ejecut|muestr|"
-    r"utili[sz]|écri|ajout|mets|fais|lance|montr|scriv|aggiung|metti|fai|esegu|inclu|escrev|adicion|coloqu|faça|"
-    r"пиш|добавл|использ|"
-    r"делай|запуск)|[写加用添使運書付]|运行|追加|실행|추가|작성|사용|써",
+    r"\b(?:us(?:e|ing)|add|includ|put|show|writ|creat|generat|mak(?:e|ing)|giv|send|provid|append|attach|post|print|ask|"
+    r"schreib|verwend|be?nutz|füge?|mache?|erstell|gib|zeig|usa|escrib|añad|agreg|pon|incluy|haz|muestr|"
+    r"utili[sz]|écri|ajout|mets|fais|montr|scriv|aggiung|metti|fai|inclu|escrev|adicion|coloqu|faça|пиш|добавл|использ|делай)|"
+    r"[写加用添使書付]|追加|추가|작성|사용|써",
     re.IGNORECASE,
 )
+#: What says that something that is there be run: of which "no more" may mean that none be written.
+_RUNS: Final = lazy(r"\b(?:run|execut|führe?|starte?|lass|ejecut|lance|esegu|запуск)|[運行]|运行|실행", re.IGNORECASE)
 _BAN: Final = lazy(
     r"\b(?:do not|don['’]?t|nicht|no|ne|non|não|не)\b|不要|别|(?:し|さ)ないで|지\s?(?:마|말)", re.IGNORECASE
 )
-_CLAUSES: Final = lazy(r"[,;:.!，。；：！、]+| (?:but|and|aber|und|sondern|pero|y|mais|et|ma|e|mas|но|и|а) |但是?|可是")
+_CLAUSES: Final = lazy(
+    r"[,;:.!]+(?=\s|$)|[，。；：！、]+| (?:but|and|aber|und|sondern|pero|y|mais|et|ma|e|mas|но|и|а) |但是?|可是"
+)
 #: Of a ban that a single order does not lift.
 _FOR_GOOD: Final = lazy(
-    r"\b(?:never|always|ever|from now on|every|each|any|all|without|unless|until|till|before|after|if|when|while|"
+    r"\b(?:never|always|ever|from now on|every|each|any\w*|all|nothing|nichts|nada|niente|rien|ничего|without|"
+    r"unless|until|till|before|after|if|when|while|"
     r"nie|niemals|immer|jede\w*|ohne|bis|bevor|wenn|ab jetzt|nunca|jamás|siempre|sin|hasta|antes|si|cuando|jamais|"
     r"toujours|sans|avant|mai|"
     r"sempre|senza|prima|sem|никогда|всегда|без|пока|если)\b|永远|绝对|千万|总是|每次|除非|之前|如果|絶対|常に|必ず|毎回|절대|항상|없이",
@@ -524,8 +528,11 @@ def turns_from(later: str, earlier: str) -> bool:
         return False
     if turn.kind == "do":
         return not _negative(later) and not for_once(later) and _stems(words) == _stems(_banned(earlier))
+    if _is_of_several(earlier):
+        return False
     if turn.kind == "end":
-        makes = not _negative(earlier) and _MAKES.search(earlier) is not None
+        makes = _MAKES.search(earlier) is not None or (turn.again and _RUNS.search(earlier) is not None)
+        makes = makes and not _negative(earlier)
         return makes and words <= _made(earlier) and not turns.is_at_hand(turn.said, earlier)
     return words == _unwanted(earlier) or any(_is_other(words, each, earlier, again=turn.again) for each in words)
 
@@ -535,7 +542,7 @@ def _is_other(words: frozenset[str], word: str, rule: str, *, again: bool) -> bo
     known = _words(rule)
     if word in known - _unwanted(rule):
         return False
-    for other in known:
+    for other in _words(_NOT.split(rule, maxsplit=1)[0]):  # what it forbids is no alternative to what is wanted now
         kind = subjects.apart(word, other)
         rest = words - {word} - ({"in"} if kind == "speech" else _NO_WORDS)
         if kind == "speech" and not rest:
@@ -543,9 +550,16 @@ def _is_other(words: frozenset[str], word: str, rule: str, *, again: bool) -> bo
         if not kind or not rest <= known - {other} or (kind != "alone" and not rest):
             continue
         place = _thing(rule) or _NO_WORDS
-        if again or place - {other} - _VAGUE <= words | rest:
+        uses = _made(rule) - {other} <= words | _unwanted(rule) if kind == "alone" and _VERB.search(rule) else True
+        if uses and (again or place - {other} - _VAGUE <= words | rest):
             return True
     return False
+
+
+def _is_of_several(rule: str) -> bool:
+    """Does a rule say several things, so that who turns from one of them means the others to hold?"""
+    clauses = _CLAUSES.split(_NOT_THIS.sub(" ", rule_forms.core(rule)))
+    return sum(bool(_words(each) - _TURNING) for each in clauses) > 1
 
 
 def _unwanted(rule: str) -> frozenset[str]:

@@ -62,8 +62,8 @@ _LONGEST: Final = 12
 _REMEMBERED: Final = 4000
 #: Words that exclude each other: of what kind, and each by its name in the table or the beginnings of its words.
 _ALTERNATIVES: Final = """
-speech: english | german | french | spanish | italian | portuguese | russian | chinese | japanese | korean
-alone: tab | space
+speech: english= | german= | french= | spanish= | italian= | portuguese= | russian= | chinese= | japanese= | korean=
+alone: tab= | space=
 alone: npm= | pnpm= | yarn= | bun=
 alone: pytest= | unittest= | nose=
 alone: jest= | vitest= | mocha=

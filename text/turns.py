@@ -96,6 +96,12 @@ _HAS_NONE: Final = lazy(
     r"preguntas|dudas|tiempo|questions|temps|domande|tempo|perguntas|dúvidas|вопрос\w*|问题)\b(?! please| bitte)",
     re.IGNORECASE,
 )
+_NEEDED: Final = lazy(
+    r"\b(?:need(?:ed)?|necessary|required|nötig|notwendig|erforderlich|gebraucht|brauch\w*|necesit\w+|falta|"
+    r"besoin|serv\w+|precis\w+|"
+    r"нуж\w+|надо)\b|需要|いらない|いりません|不要|必要|필요",
+    re.IGNORECASE,
+)
 _NOW: Final = lazy(
     r"\b(?:now|jetzt|nun|ahora|ya|maintenant|adesso|ora|agora|сейчас|теперь)\b|现在|今すぐ|지금|이제", re.IGNORECASE
 )
@@ -115,7 +121,10 @@ Kind = Literal["to", "end", "do"]
 
 
 class Turn(NamedTuple):
-    """``said``: what is to hold, to end or to be done. ``again``: it is of what was said before, so no place need be named."""
+    """``said``: what is to hold, to end or to be done.
+
+    ``again``: it is of what was said before, so no place need be named; or what there is, is needed no longer.
+    """
 
     kind: Kind
     said: str
@@ -133,7 +142,7 @@ def turn(sentence: str) -> Turn | None:
     rest = rule_forms.core(said[sign.end() :]).strip() if sign else said
     ended = _taken(_END, rest)
     if ended and not _HAS_NONE.match(ended):
-        return Turn("end", ended)
+        return Turn("end", ended, again=_NEEDED.search(rest) is not None)
     back = _taken(_BACK, rest)
     if back or sign:
         return Turn("to", back or rest, again=True) if back or rest else None

@@ -121,6 +121,14 @@ NOT_TURNED = [
     ("Always use tabs in Makefiles.", "switch to spaces"),
     ("Antworte immer auf Deutsch.", "Sollen wir wieder auf Englisch schreiben?"),
     ("Committe, aber pushe nicht.", "Kann ich jetzt pushen?"),
+    ("Always write tests and update the changelog.", "no more changelog please"),
+    ("Duze mich und antworte immer auf Deutsch.", "doch lieber siezen"),
+    ("Always answer in English, and keep it short.", "switch to German"),
+    ("Always run the tests before pushing.", "no more tests please"),
+    ("Never use tabs.", "switch to spaces"),
+    ("Do not delete anything.", "delete it"),
+    ("From now on run npm lint before each commit.", "back to pnpm"),
+    ("Always print a summary table.", "let's go back to spaces"),
 ]  # fmt: skip
 
 
