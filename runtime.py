@@ -705,7 +705,7 @@ class Runtime:
         if not self._admits(session_id, said):
             return None
         if begins and (known := self.stored(session_id)) is not None:
-            self.outlasting(lambda: self.ingest.begin_anew(known))
+            self.outlasting(lambda: self.ingest.begin_anew(known, said))
             seen = UNSEEN
         return StoredList(said, self.ingest_list(session_id, said, thorough=thorough, seen=seen))
 
@@ -983,6 +983,9 @@ class LiveEngine(Protocol):
 
     def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Does the host's own transcript show no more than this first turn?"""
+
+    def overhear(self) -> None:
+        """Lines of a group that nobody said to the bot, from the host's transcript."""
 
     @property
     def counted_tokens(self) -> int:

@@ -18,7 +18,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from ..records import ToolCall
-from ..text import content
+from ..text import content, markers
 from ..text.blobs import MARK
 
 
@@ -414,4 +414,6 @@ def _same_but_edited(live: Live, stored: Expected, said: Said, named: Callable[[
     if core.calls and was.text == core.text and [call.id for call in was.calls] == [call.id for call in core.calls]:
         return True
     old, new = was.text, core.text
-    return bool(old) and bool(new) and (new.startswith(old) or old.startswith(new))
+    # A gateway shows the model more than it keeps: what others said in the group in front of what was said to the bot.
+    addressed = markers.overheard(old)[1]
+    return bool(old) and bool(new) and (new.startswith(old) or old.startswith(new) or new == addressed)

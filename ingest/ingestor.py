@@ -144,11 +144,12 @@ class Ingest:
             self._remember(session.session_id, window)
             return transcript
 
-    def begin_anew(self, session: Session) -> None:
-        """The user has taken back all there was: the conversation begins again. Raises StoreError."""
+    def begin_anew(self, session: Session, messages: Messages) -> None:
+        """The user has taken back all there was: the conversation begins again, with these. Raises StoreError."""
         with self._session_lock(session.session_id):
             rows = [item.store_id for item in self._transcripts.expected(session, None)]
-            retract = self._transcripts.own_rows(session, rows)
+            reads = [self._read(message, n, frozenset(), FirstMessage()) for n, message in enumerate(messages)]
+            retract = self._transcripts.own_rows(session, self._gone(rows, reads))
             if retract:
                 last = self._store.last_seq(session.conversation_id)
                 self._store.append(
@@ -272,13 +273,13 @@ class Ingest:
             self._respace(session, crowds)
             return self._align(session, messages, None, 0, source, seen, roomy=True)
         # A list that bears our context message is not foreign: behind it the user may have taken back all that the prompt showed.
-        unaligned = known == 0 and plan.unaligned and assembly is None
-        if unaligned:
-            plan.retracted = ()  # a foreign list is no proof that the user took anything back
-        if session.origin == "branch" and known == 0 and self._transcripts.fork(session, plan.places):
-            plan.retracted = ()
+        gone = self._gone(plan.retracted, reads)
+        unaligned = known == 0 and plan.unaligned and assembly is None and (bool(gone) or not plan.retracted)
+        forked = session.origin == "branch" and known == 0 and self._transcripts.fork(session, plan.places)
+        if forked:
             last_seq = self._store.last_seq(session.conversation_id)
-        plan.retracted = self._transcripts.own_rows(session, self._gone(plan.retracted, theirs))
+        # A foreign list is no proof that the user took anything back.
+        plan.retracted = self._transcripts.own_rows(session, () if unaligned or forked else gone)
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
@@ -287,16 +288,16 @@ class Ingest:
         leftover = tuple(changes.rows[item.store_id] for item in plan.leftover)
         return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), leftover
 
-    def _gone(self, retracted: tuple[int, ...], theirs: Sequence[tuple[int, _Read]]) -> tuple[int, ...]:
+    def _gone(self, retracted: Sequence[int], theirs: Sequence[_Read]) -> tuple[int, ...]:
         """Rows that were taken back. Not those that a gateway takes out of the list to put their words into a later message."""
         if not retracted:
             return ()
         cores = self._cores(retracted)
         texts = [
-            *(read.core.text for _, read in theirs if read.core is not None),
+            *(read.core.text for read in theirs if read.core is not None),
             *(each.text for each in cores.values()),
         ]
-        heard = "".join(f"\n{part}\n" for part in map(markers.overheard, texts) if part)
+        heard = "".join(f"\n{part}\n" for part in (markers.overheard(text)[0] for text in texts) if part)
         moved = {i for i, each in cores.items() if f"\n{each.text}\n" in heard and markers.speaker(each.text)[0]}
         return tuple(i for i in retracted if i not in moved)
 

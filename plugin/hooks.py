@@ -19,6 +19,7 @@ from ..host.offers import CHAT
 from ..ingest.transcript import Messages, Transcript
 from ..runtime import INGEST, PROCESS, LiveEngine, Runtime
 from ..search.scope import LOCAL_PLATFORMS
+from ..text import content, markers
 
 logger = logging.getLogger("hermes_lcm")
 
@@ -96,6 +97,8 @@ def pre_llm_call(
     def observe(runtime: Runtime) -> None:
         engine, history = PROCESS.engines.of(session_id), conversation_history
         begins = is_first_turn and engine is not None and engine.begins(history or ())
+        if engine is not None and history and markers.overheard(content.text_of(history[-1].get("content")))[0]:
+            engine.overhear()  # the list shows them within what somebody else said
         seen = runtime.observe(session_id, history, platform=platform, thorough=False, begins=begins)
         if seen is None or engine is None:
             return

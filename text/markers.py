@@ -96,7 +96,7 @@ _ECHOED = re.compile(
     r" {0,3}<(supermemory-(?:context|containers)|hindsight[-_]memories|relevant[-_]memories)>[ \t]*\r?$)",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"(?m)^ {0,3}(?:```|~~~)")
+_CODE = re.compile(r"(?m)^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$")
 _SKILL_HEAD: Final = "[IMPORTANT: The user has invoked the "
 _SKILL_SINGLE: Final = "The full skill content is loaded below.]"
 _SKILL_SAID: Final = "The user has provided the following instruction alongside the skill invocation: "
@@ -182,22 +182,42 @@ def _may_recall(text: str) -> bool:
 def _recalled(text: str, fence: re.Pattern[str] = _FENCE) -> Iterator[tuple[int, int]]:
     """Places of blocks of recalled memory, tags included; one that is not closed is none. Linear.
 
-    Nor is one that somebody quotes in a block of code, which begins before it and ends behind it, unless it is an echo.
+    Nor is one that somebody quotes in a block of code, which begins before it and ends behind it, unless it is an echo. Code that
+    nobody closes reaches to the end of a reply; behind that of a user the host may have put the block.
     """
     if not _may_recall(text) or not fence.search(text):
         return
-    at, open_ended, code = 0, set[str](), False
-    last = max((line.start() for line in _CODE.finditer(text)), default=-1)
+    at, open_ended, code = 0, set[str](), ""
+    unclosed = len(text) if fence is _ECHOED else -1
     while head := fence.search(text, at):
         tag = (head[1] or head[2]).lower()
         echo = fence is _ECHOED and head[1]
         tail = None if tag in open_ended else _fence_end(tag, r"[ \t>]*" if echo else " {0,3}").search(text, head.end())
-        code ^= sum(1 for _ in _CODE.finditer(text, at, head.start())) % 2 == 1
+        code = _open_code(text, at, head.start(), code)
+        end = unclosed if code in open_ended else _code_end(text, head.end(), code, unclosed) if code and tail else -1
+        if code and end == unclosed:
+            open_ended.add(code)
         if tail is None:
             open_ended.add(tag)
-        elif echo or not code or last < tail.end():
+        elif echo or not code or end < tail.end():
             yield head.start(), tail.end()
-        at = (tail or head).end()
+        at = head.end() if tail is None else max(tail.end(), end)
+
+
+def _open_code(text: str, start: int, stop: int, code: str) -> str:
+    """The mark of the block of code that is open at a place, "" outside of any. ``code``: the one before these lines."""
+    for line in _CODE.finditer(text, start, stop):
+        if not code:
+            code = line[1]
+        elif line[1].startswith(code) and not line[2].strip():
+            code = ""
+    return code
+
+
+def _code_end(text: str, at: int, code: str, unclosed: int) -> int:
+    """Place of the line that closes a block of code."""
+    lines = _CODE.finditer(text, at)
+    return next((line.start() for line in lines if line[1].startswith(code) and not line[2].strip()), unclosed)
 
 
 @lru_cache(maxsize=8)
@@ -260,6 +280,7 @@ def typed(text: str) -> str:
 #: How a gateway begins a message of a chat that several people share: the time, notes, what was said before in the channel, and
 #: the name of who says it. Whoever has an id there has it from the platform, which puts both on a line of their own.
 _TIME = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] ")
+_TIMES = re.compile(f"(?m)^{_TIME.pattern}")
 _REPLY_END = '"]\n\n'
 _SENT_NOTE = re.compile(
     r"\[(?:(?:The user sent a|Triggering message id: |voice message could not be transcribed)[^\]]{0,1500}"
@@ -369,10 +390,11 @@ def speaker(text: str) -> tuple[str, str]:
     return ((found["named"] or found["alone"]).strip(), found["id"] or "") if found else ("", "")
 
 
-def overheard(text: str) -> str:
-    """What was said in a group to somebody else, which the gateway puts in front of what was said to the bot; "" without it."""
+def overheard(text: str) -> tuple[str, str]:
+    """Words that were said in a group to somebody else, and behind them what was said to the bot; ("", text) without them."""
     head = _OBSERVED.match(text)
-    return text[head.end() :].rpartition(_ADDRESSED)[0] if head else ""
+    heard, _, addressed = _TIMES.sub("", text[head.end() :]).rpartition(_ADDRESSED) if head else ("", "", "")
+    return (heard, addressed) if heard else ("", text)
 
 
 def of_speaker(text: str) -> str:

@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 Answer = dict[str, Any]
@@ -307,9 +308,21 @@ class Worker:
         self.gateway = self.loop.run_until_complete(build())
         return {}
 
-    def do_gateway_say(self, text: str, chat: str = "42", user: str = "7") -> Answer:
-        """One message of one chat through the gateway's whole pipeline."""
-        source, coming = self._incoming(text, chat, user)
+    def do_gateway_overhears(self, text: str, chat: str = "-5") -> Answer:
+        """A line of a Telegram group that nobody said to the bot, as its adapter stores it."""
+        from gateway.config import Platform
+        from gateway.session import SessionSource
+
+        source = SessionSource(platform=Platform.TELEGRAM, chat_id=chat, chat_type="group")
+        store = self.gateway.session_store
+        entry = store.get_or_create_session(source)
+        said = {"role": "user", "content": text, "timestamp": datetime.now(tz=UTC).isoformat(), "observed": True}
+        store.append_to_transcript(entry.session_id, said)
+        return {"session_id": entry.session_id}
+
+    def do_gateway_say(self, text: str, chat: str = "42", user: str = "7", overhearing: bool = False) -> Answer:
+        """One message of one chat through the gateway's whole pipeline. ``overhearing``: in a group whose bot hears all."""
+        source, coming = self._incoming(text, chat, user, overhearing=overhearing)
         assert self.loop is not None
         reply = self.loop.run_until_complete(coming)
         key = self.gateway._session_key_for_source(source)
@@ -340,11 +353,15 @@ class Worker:
             for reply, key in zip(replies, keys, strict=True)
         ]
 
-    def _incoming(self, text: str, chat: str, user: str) -> tuple[Any, Any]:
+    def _incoming(self, text: str, chat: str, user: str, *, overhearing: bool = False) -> tuple[Any, Any]:
         from gateway.config import Platform
         from gateway.platforms.base import MessageEvent
         from gateway.session import SessionSource
 
+        if overhearing:  # as the adapter's _apply_telegram_group_observe_attribution does
+            source = SessionSource(platform=Platform.TELEGRAM, chat_id=chat, chat_type="group")
+            prompt = "observed Telegram group context may be provided in a separate context-only block"
+            return source, self.gateway._handle_message(MessageEvent(text=text, source=source, channel_prompt=prompt))
         source = SessionSource(
             platform=Platform.TELEGRAM, chat_id=chat, chat_type="dm", user_id=user, user_name="Ada", chat_name="Ada"
         )

@@ -662,3 +662,18 @@ def test_what_a_gateway_moves_into_a_later_message_was_not_taken_back(world: Wor
     world.take(before.copy().user("[Carl|3]\nbye").says("Bye."))
 
     assert silent not in texts(world.flagged(Flag.RETRACTED))
+
+
+def test_what_a_gateway_showed_beside_a_request_and_does_not_keep_is_an_earlier_form_of_it(world: World) -> None:
+    """Telegram's groups: at the end of the turn the request stands without what others said in front of it."""
+    request = "[Carl|3]\nhello"
+    wrapped = (
+        f"[Observed Telegram group context - context only, not requests]\n[Anna|1]\nthe dog barks\n\n[Current addressed "
+        f"message - answer only this unless it explicitly asks you to use the observed context]\n{request}"
+    )
+    world.take(chat().user(wrapped))
+
+    world.take(chat().user(request).says("Hi."))
+
+    assert texts(world.thread()) == [request, "Hi."]
+    assert not world.flagged(Flag.RETRACTED | Flag.UNALIGNED)

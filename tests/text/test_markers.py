@@ -122,8 +122,12 @@ def test_recalled_memory_of_every_plugin_is_not_what_the_user_typed(block: str) 
 
 
 @pytest.mark.parametrize(
-    "code", ["```\n{}\n```", "```xml\nlog:\n{}\n```\n", "~~~\n{}\n~~~", "text\n```\na\n```\n```\n{}\n```"]
-)
+    "code",
+    [
+        "```\n{}\n```", "```xml\nlog:\n{}\n```\n", "~~~\n{}\n~~~", "text\n```\na\n```\n```\n{}\n```",
+        "````md\n```xml\n{}\n```\n````", "```\n~~~\n{}\n```", "```\na\n```js\nb\n```\n\n```\n{}\n```",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("block", RECALLED.values(), ids=RECALLED)
 def test_recalled_memory_that_the_user_quotes_in_code_is_what_he_says(block: str, code: str) -> None:
     """Who asks about such a block loses nothing of it; that of the host behind it is still none of his words."""
@@ -153,6 +157,15 @@ def test_recalled_memory_that_a_reply_repeats_in_code_or_in_quotes_is_not_search
     assert archive.found("plants") == [2]
     assert "tea" not in markers.unrecalled("assistant", text, blanks=False)
     assert archive.read("msg_2") == text
+
+
+@pytest.mark.parametrize("code", ["````md\n```xml\n{}\n```\n````", "```\n{}"], ids=["nested", "open"])
+@pytest.mark.parametrize("tag", ["supermemory-context", "hindsight_memories", "relevant-memories"])
+def test_the_form_of_a_plugins_memory_that_a_reply_shows_in_code_is_what_it_says(tag: str, code: str) -> None:
+    """The host never writes these there, and code that nobody closes reaches to the end of a reply."""
+    text = f"It writes:\n\n{code.format(f'<{tag}>{chr(10)}likes tea{chr(10)}</{tag}>')}"
+
+    assert markers.unrecalled("assistant", text) == text
 
 
 @pytest.mark.parametrize("memory", ["likes [tea]", "```\nlikes [tea]\n```", "~~~\nlikes [tea]"])
