@@ -49,6 +49,7 @@ from .transcript import (
 _RETRIES = 5
 #: Rows that do not say which parts their message had.
 _CHANGED = Flag.REDACTED | Flag.PURGED | Flag.QUARANTINED | Flag.COLLECTED | Flag.PRUNED
+OVERHEARS = "telegram"  # the platform of groups whose bot hears what nobody says to it
 WORKS_AT = "session:{}"  # the claim of a process that writes to a session
 #: Sessions whose lists are remembered, and bytes that all of them take; the others align once when they come back.
 _WINDOWS, _BYTES = 256, 50_000_000
@@ -149,7 +150,7 @@ class Ingest:
         with self._session_lock(session.session_id):
             rows = [item.store_id for item in self._transcripts.expected(session, None)]
             reads = [self._read(message, n, frozenset(), FirstMessage()) for n, message in enumerate(messages)]
-            retract = self._transcripts.own_rows(session, self._gone(rows, reads))
+            retract = self._transcripts.own_rows(session, self._gone(session, rows, reads))
             if retract:
                 last = self._store.last_seq(session.conversation_id)
                 self._store.append(
@@ -273,7 +274,7 @@ class Ingest:
             self._respace(session, crowds)
             return self._align(session, messages, None, 0, source, seen, roomy=True)
         # A list that bears our context message is not foreign: behind it the user may have taken back all that the prompt showed.
-        gone = self._gone(plan.retracted, reads)
+        gone = self._gone(session, plan.retracted, reads)
         unaligned = known == 0 and plan.unaligned and assembly is None and (bool(gone) or not plan.retracted)
         forked = session.origin == "branch" and known == 0 and self._transcripts.fork(session, plan.places)
         if forked:
@@ -288,10 +289,10 @@ class Ingest:
         leftover = tuple(changes.rows[item.store_id] for item in plan.leftover)
         return Transcript(head.followed_by(entries), assembly, last_seq + stored, stored, marks), leftover
 
-    def _gone(self, retracted: Sequence[int], theirs: Sequence[_Read]) -> tuple[int, ...]:
+    def _gone(self, session: Session, retracted: Sequence[int], theirs: Sequence[_Read]) -> tuple[int, ...]:
         """Rows that were taken back. Not those that a gateway takes out of the list to put their words into a later message."""
-        if not retracted:
-            return ()
+        if not retracted or session.platform.lower() != OVERHEARS:
+            return tuple(retracted)
         cores = self._cores(retracted)
         texts = [
             *(read.core.text for read in theirs if read.core is not None),
