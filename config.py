@@ -412,7 +412,8 @@ class Config:
     archive_scope: str = knob(
         "principal",
         one_of("principal", "session"),
-        "How far wider searches reach on a gateway: all conversations of the same chat partner, or this session only.",
+        "How far wider searches reach on a gateway: all conversations of the same chat partner, or this session only, with its "
+        "sub-agents.",
     )
 
     ignore_session_patterns: tuple[str, ...] = knob((), GLOBS, "Globs of sessions that are not stored.")

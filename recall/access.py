@@ -217,9 +217,21 @@ class Access:
         if self.principal is not None and self.config.archive_scope == "session":
             carried = self.dag.nodes(self.sessions.carried(self.session.conversation_id)) if self.session else []
             current = self.current()
-            conversations = (*(current.conversations or ()), *(node.conversation_id for node in carried))
+            carried_from = (node.conversation_id for node in carried)
+            conversations = (*(current.conversations or ()), *carried_from, *self._delegated())
             return replace(current, principal=self.principal, conversations=tuple(dict.fromkeys(conversations)))
         return Scope(self.principal, apart=not self.reads_all)
+
+    def _delegated(self) -> list[int]:
+        """Conversations of the sub-agents that this one started, and of theirs. What it branched from goes on by itself."""
+        if self.session is None:
+            return []
+        found = dict[str, int]()
+        began = [each.session_id for each in self.sessions.of_conversation(self.session.conversation_id)]
+        while children := [each for each in self.sessions.children(began) if each.session_id not in found]:
+            found.update((each.session_id, each.conversation_id) for each in children)
+            began = [each.session_id for each in children]
+        return [*found.values()]
 
     def current(self) -> Scope:
         """The current conversation and what it inherits of those it branched from."""

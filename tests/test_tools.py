@@ -719,6 +719,24 @@ def test_the_archive_can_be_limited_to_the_session(tmp_path: Path) -> None:
     assert archive.found("zebra", first) == [store_id]
 
 
+def test_an_archive_that_ends_with_the_session_holds_what_its_sub_agents_did(tmp_path: Path) -> None:
+    """Their records are of its own work. Those of the same chat's other sessions are not."""
+    archive = Archive(tmp_path, archive_scope="session")
+    chat = {"platform": "telegram", "host_key": "agent:main:telegram:dm:1"}
+    first, second = archive.open("first", **chat), archive.open("second", **chat)
+    child = archive.open("child", parent=first, origin="subagent")
+    archive.open("grandchild", parent=child, origin="subagent")
+    said = {name: archive.say(user(f"zebra {name}"), to=name)[0] for name in ("child", "grandchild")}
+
+    assert {*archive.found("zebra", first, session_scope="all")} == {*said.values()}
+    assert [archive.call("lcm_expand", first, store_id=each)["content"] for each in said.values()] == [
+        "zebra child",
+        "zebra grandchild",
+    ]
+    assert "error" in archive.call("lcm_expand", second, store_id=said["child"])
+    assert archive.found("zebra", first) == []
+
+
 # -- hostile ---------------------------------------------------------------------------------------------------------------
 HOSTILE = [
     '"', "'", "\\", "AND", "OR OR", "NOT", "a NOT", "NEAR(a b", "a*", "*", "(", "((((((", ")", "^", "{a} : b", "text:x", "-",
