@@ -88,6 +88,19 @@ def test_a_budget_that_ends_before_the_joining_says_so(tmp_path: Path) -> None:
     assert (second["answer"], len(found.model.requests)) == ("6 offers", 7)
 
 
+def test_a_long_question_counts_for_each_message_that_is_asked(tmp_path: Path) -> None:
+    """It goes to the model with every one of them."""
+    found = archive(tmp_path, *PRICES, expansion_context_tokens=4000, summary_parallelism=1)
+
+    answer = found.call(
+        "lcm_map", prompt="What does the offer cost? " + "think of it well " * 300, store_ids=["msg_1..msg_6"]
+    )
+
+    sent = sum(tokens.count(each["messages"][1]["content"]) for each in found.model.requests)
+    assert 0 < answer["asked"] < 3
+    assert sent <= answer["used_tokens"]
+
+
 def test_more_answers_than_a_request_holds_are_joined_as_far_as_it_does(tmp_path: Path) -> None:
     """The newest ones, since the later one holds; how many are left out is said."""
     found = archive(tmp_path, *PRICES, expansion_context_tokens=100, summary_parallelism=1)
