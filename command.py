@@ -292,7 +292,14 @@ VERBS: tuple[Verb, ...] = (
     *redaction.VERBS,
     *forget.verbs(purging.others_of),
     *rotate.VERBS,
-    Verb("preset", ops.show_preset, "groups of settings for one purpose", own=True),
+    Verb(
+        "preset",
+        ops.show_preset,
+        "groups of settings for one purpose",
+        "[<name>]",
+        own=True,
+        example="large_window_balanced",
+    ),
     Verb(
         "preset show",
         ops.show_preset,

@@ -153,12 +153,14 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     source = "" if live else f" (from {data['context_length_source']})"
     length = f"{data['context_length']:,} tokens{source}" if known else data.get("context_length_note", "unknown")
     uninitialised = not known and not data["bound"]
+    full = data["threshold_tokens"] >= data["effective_context_length"]
+    late = ", not below the window: compaction begins only when it is full" if full else ""
     rows = [
         ("session", _named(data)),
         ("context window", length),
         (
             "threshold",
-            "unknown" if uninitialised else f"{data['threshold_tokens']:,} tokens ({data['threshold_source']})",
+            "unknown" if uninitialised else f"{data['threshold_tokens']:,} tokens ({data['threshold_source']}){late}",
         ),
         (
             "prompt size",

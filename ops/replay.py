@@ -29,6 +29,7 @@ REACHED: Final = (
 )  # fmt: skip
 _FITS: Final = 4  # rounds in which what comes with each request is found
 _FRAME_TOKENS: Final = 45
+_TURNS_OF_A_FOLD: Final = 3  # where compactions come more often, it is said
 _RECENT: Final = 50_000  # newest messages among which the day's conversations are looked for
 _LONGEST: Final = 50_000  # messages of one conversation
 
@@ -188,6 +189,7 @@ def compared(deps: Access, trials: Mapping[str, Config], costs: Prices) -> dict[
         "since": began,
         "conversations": len(talks),
         "messages": sum(said.new for talk in talks for said in talk),
+        "turns": sum(said.new and said.role == "user" for talk in talks for said in talk),
         "beside_messages": beside,
         "prices": prices.source,
         "window": config.window(window),
@@ -277,7 +279,18 @@ def text(data: Mapping[str, Any]) -> list[str]:
         for name, each in days.items()
         if each["threshold"] <= beside
     ]
-    return [head, *table(rows), foot, *tight]
+    return [head, *table(rows), foot, *tight, *_often(data)]
+
+
+def _often(data: Mapping[str, Any]) -> list[str]:
+    """Warnings of settings under which compactions come often: each costs a request without a cache, and summaries."""
+    turns, beside = data["turns"], data["beside_messages"]
+    return [
+        f"{name}: {each['compactions']:,} compactions in {counted(turns, 'turn')}, more than one in three turns; "
+        f"with a context_threshold above {each['threshold']:,} tokens there are fewer."
+        for name, each in data["days"].items()
+        if each["threshold"] > beside and each["compactions"] > max(1, turns / _TURNS_OF_A_FOLD)
+    ]
 
 
 def _figure(day: Mapping[str, Any], name: str) -> str:

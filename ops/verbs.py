@@ -125,14 +125,13 @@ def show_choice(name: str, deps: Access, words: Words) -> Answer:
 
 
 def suggest_preset(deps: Access, _words: Words) -> Answer:
-    """The preset that suits this window, and the newest day under each choice."""
+    """The preset that suits this window, and the newest day under it and under each choice."""
     facts = deps.engine
     data = presets.suggestion(
         deps.config, context_length=facts.context_length, model=facts.model, provider=facts.provider
     )
-    lines, day = _replayed(
-        deps, {each.name: presets.taking_over(each, deps.config).changes for each in presets.CHOICES}
-    )
+    tried = [*([presets.preset_named(data["preset"])] if data["preset"] else []), *presets.CHOICES]
+    lines, day = _replayed(deps, {each.name: presets.taking_over(each, deps.config).changes for each in tried})
     data = {**data, **day}
     head = render.preset_text(data) if data["preset"] else f"No preset is suggested: {data['reason']}."
     return Answer("\n".join([head, *lines]), data)
@@ -140,7 +139,7 @@ def suggest_preset(deps: Access, _words: Words) -> Answer:
 
 def apply_preset(deps: Access, words: Words) -> Answer:
     """The settings that a preset stands for, to be set by hand."""
-    name = one(words, f"a preset: {', '.join(each.name for each in presets.PRESETS)}")
+    name = one(words, f"a preset: {', '.join(each.name for each in presets.NAMED)}")
     preset = presets.preset_named(name)
     if not words.dry:
         raise BadRequest(

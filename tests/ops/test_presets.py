@@ -88,3 +88,23 @@ def test_the_command_shows_a_choice_and_what_the_session_would_have_cost(tmp_pat
 
     assert "LCM_CONTEXT_THRESHOLD: 0.75 -> 0.25" in command.run("preset economy", deps)
     assert "replayed: " in command.run("preset suggest", deps)
+
+
+def test_the_preset_that_is_suggested_is_replayed_like_the_choices(tmp_path: Path) -> None:
+    """What it would have come to stands beside them."""
+    world = World(tmp_path)
+    world.take(chat().turns(3))
+    deps = command.operator_access(world.runtime, world.runtime.find_session("s"), None)
+    deps = replace(deps, engine=replace(deps.engine, context_length=300_000))
+
+    found = command.answer("preset suggest", deps).data
+
+    assert list(found["replay"]["days"]) == ["now", "codex_gpt_long_context", "economy", "balanced", "memory"]
+
+
+@pytest.mark.parametrize("typed", ["preset nope", "preset show nope", "preset apply nope", "preset use nope"])
+def test_a_preset_that_is_not_there_is_answered_with_all_that_are(tmp_path: Path, typed: str) -> None:
+    world = World(tmp_path)
+    said = command.run(typed, replace(command.operator_access(world.runtime, None, None), trusted=True))
+
+    assert all(each.name in said for each in presets.NAMED)

@@ -93,3 +93,22 @@ def test_a_chat_replays_its_own_conversation_only(tmp_path: Path) -> None:
     said = command.answer("preset suggest", replace(world.deps("s1"), rights=OWN_SESSION))
 
     assert said.data["replay"]["messages"] == 4
+
+
+@pytest.mark.parametrize(
+    ("compactions", "turns", "warned"),
+    [(11, 30, True), (10, 30, False), (1, 2, False)],
+    ids=["often", "seldom", "once"],
+)
+def test_compactions_that_come_more_often_than_every_third_turn_are_warned_of(
+    compactions: int, turns: int, warned: bool
+) -> None:
+    figures = dict.fromkeys(
+        ("requests", "summaries", "largest_prompt", "mean_prompt", "raw_messages_kept", "dollars"), 1
+    )
+    data = {
+        "conversations": 1, "messages": 99, "turns": turns, "beside_messages": 0, "prices": "stated", "window": 100_000,
+        "days": {"now": {**figures, "threshold": 50_000, "compactions": compactions}},
+    }  # fmt: skip
+
+    assert ("more than one in three turns" in "\n".join(replay.text(data))) is warned

@@ -91,6 +91,15 @@ def test_a_chat_is_told_nothing_of_the_disk(world: Home) -> None:
     assert told == [True, False]
 
 
+@pytest.mark.parametrize(("threshold", "late"), [(199_999, False), (200_000, True), (300_000, True)])
+def test_a_threshold_that_is_not_below_the_window_is_told_beside_it(world: Home, threshold: int, late: bool) -> None:
+    """The doctor says it, too; who never asks the doctor reads it in the status."""
+    said = status_text(status(world.deps(threshold_tokens=threshold)))
+
+    line = next(line for line in said.splitlines() if line.strip().startswith("threshold"))
+    assert ("not below the window: compaction begins only when it is full" in line) is late
+
+
 def test_pressure_is_measured_against_window_and_threshold(world: Home) -> None:
     """150,000 of 200,000 tokens is the default threshold exactly."""
     said = status(world.deps(last_prompt_tokens=150_000))
