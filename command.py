@@ -292,14 +292,7 @@ VERBS: tuple[Verb, ...] = (
     *redaction.VERBS,
     *forget.verbs(purging.others_of),
     *rotate.VERBS,
-    Verb(
-        "preset",
-        ops.show_preset,
-        "groups of settings for one purpose",
-        "[<name>]",
-        own=True,
-        example="large_window_balanced",
-    ),
+    Verb("preset", ops.show_preset, "groups of settings for one purpose", own=True),
     Verb(
         "preset show",
         ops.show_preset,
@@ -312,7 +305,7 @@ VERBS: tuple[Verb, ...] = (
         Verb(
             f"preset {each.name}", partial(ops.show_choice, each.name), each.summary.partition(":")[0].lower(), own=True
         )
-        for each in presets.CHOICES
+        for each in presets.NAMED
     ),
     Verb("preset suggest", ops.suggest_preset, "name the one that suits this context window", own=True),
     Verb(

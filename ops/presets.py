@@ -148,8 +148,7 @@ def preset_named(name: str) -> Preset:
     for preset in NAMED:
         if preset.name == name:
             return preset
-    names = ", ".join(each.name for each in NAMED)
-    raise NotFound(f"there is no preset {name!r}; there are: {names}. `/lcm help preset` says more")
+    raise NotFound(f"there is no preset {name!r}; there are: {', '.join(each.name for each in NAMED)}")
 
 
 def suggestion(config: Config, *, context_length: int, model: str = "", provider: str = "") -> dict[str, Any]:

@@ -82,6 +82,12 @@ def _note(topic: str, error: Exception) -> None:
         logger.exception("the failure of %s could not be noted", topic)
 
 
+def _holds_others(message: object) -> bool:
+    """Does a message show lines of a group within what somebody else said? In the host's transcript each stands by itself."""
+    said = content.text_of(message.get("content")) if isinstance(message, Mapping) else ""
+    return markers.holds_others(said)
+
+
 def pre_llm_call(
     session_id: str = "",
     conversation_history: Messages | None = None,
@@ -97,8 +103,8 @@ def pre_llm_call(
     def observe(runtime: Runtime) -> None:
         engine, history = PROCESS.engines.of(session_id), conversation_history
         begins = is_first_turn and engine is not None and engine.begins(history or ())
-        if engine is not None and history and markers.overheard(content.text_of(history[-1].get("content")))[0]:
-            engine.overhear()  # the list shows them within what somebody else said
+        if engine is not None and engine.host_key and any(map(_holds_others, (history or ())[-2:])):
+            engine.overhear()
         seen = runtime.observe(session_id, history, platform=platform, thorough=False, begins=begins)
         if seen is None or engine is None:
             return

@@ -301,6 +301,7 @@ _SPEAKER = re.compile(
     r"\[(?P<named>(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,300})\|(?P<id>[^\[\]|\n]{1,100})\]\n"
     r"|\[(?P<alone>(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,300})\](?: |\Z)"
 )
+_NEXT_SPEAKER = re.compile(r"\n\n\[[^\[\]|\n]{1,300}\|[^\[\]|\n]{1,100}\]\n")
 #: What platforms put in front of somebody's words, behind the name: what others wrote in the thread, what is quoted, a talk
 #: that is handed on. Of marks that others may have written too the last one counts.
 _THREAD = re.compile(r"\[Thread context — prior messages in this thread \(not yet in conversation history\)[.:]")
@@ -395,6 +396,11 @@ def overheard(text: str) -> tuple[str, str]:
     head = _OBSERVED.match(text)
     heard, _, addressed = _TIMES.sub("", text[head.end() :]).rpartition(_ADDRESSED) if head else ("", "", "")
     return (heard, addressed) if heard else ("", text)
+
+
+def holds_others(text: str) -> bool:
+    """May a message hold lines that several people said in a group, of which the host made one?"""
+    return bool(overheard(text)[0]) or _NEXT_SPEAKER.search(text) is not None
 
 
 def of_speaker(text: str) -> str:

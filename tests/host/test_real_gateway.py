@@ -60,22 +60,29 @@ def test_a_first_turn_longer_than_the_window(tmp_path: Path) -> None:
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
-def test_lines_of_a_group_that_nobody_said_to_the_bot_are_their_speakers_own(tmp_path: Path) -> None:
-    """Telegram's groups whose bot hears all: such a line comes again within what somebody says to the bot."""
-    silent = ["[Anna|1]\nthe dog barks", "[Ben|2]\nthe cat sleeps"]
+@pytest.mark.parametrize(
+    "prompt",
+    ["observed Telegram group context may be provided in a separate context-only block", "a group"],
+    ids=["within the next message", "joined to one message"],
+)
+def test_lines_of_a_group_that_nobody_said_to_the_bot_are_their_speakers_own(tmp_path: Path, prompt: str) -> None:
+    """Groups whose bot hears all: such lines come again within what somebody says to the bot, or several as one message."""
+    silent = [["[Anna|1]\nthe dog barks"], ["[Dora|4]\nthe fox runs", "[Ben|2]\nthe cat sleeps"]]
     with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
         home = Home.make(tmp_path / "home", model.base_url, settings={"TELEGRAM_GROUP_ALLOWED_CHATS": "-5"})
         with home.process() as host:
             host.gateway()
-            for turn, line in enumerate(silent):
-                host.gateway_overhears(text=line, chat="-5")
-                done = host.gateway_say(text=f"[Carl|3]\nturn {turn}", chat="-5", overhearing=True)
+            for turn, lines in enumerate(silent):
+                for line in lines:
+                    host.gateway_overhears(text=line, chat="-5")
+                done = host.gateway_say(text=f"[Carl|3]\nturn {turn}", chat="-5", overhearing=prompt)
             rows = stored_rows(host, done["session_id"])
             found = host.tool(name="lcm_grep", args={"query": "cat", "speaker": "Ben"})
 
     revised = {row.get("revises") for row in rows}
     shown = [row["content"] for row in rows if f"msg_{row['store_id']}" not in revised]
-    assert shown == [silent[0], "[Carl|3]\nturn 0", "Reply 0.", silent[1], "[Carl|3]\nturn 1", "Reply 1."]
+    asked = [["[Carl|3]\nturn 0", "Reply 0."], ["[Carl|3]\nturn 1", "Reply 1."]]
+    assert shown == [*silent[0], *asked[0], *silent[1], *asked[1]]
     assert not [row for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
     assert [hit["speaker"] for hit in found["results"]] == ["Ben (2)"]
 

@@ -320,8 +320,8 @@ class Worker:
         store.append_to_transcript(entry.session_id, said)
         return {"session_id": entry.session_id}
 
-    def do_gateway_say(self, text: str, chat: str = "42", user: str = "7", overhearing: bool = False) -> Answer:
-        """One message of one chat through the gateway's whole pipeline. ``overhearing``: in a group whose bot hears all."""
+    def do_gateway_say(self, text: str, chat: str = "42", user: str = "7", overhearing: str = "") -> Answer:
+        """One message through the gateway's whole pipeline. ``overhearing``: the prompt of a group whose bot hears all."""
         source, coming = self._incoming(text, chat, user, overhearing=overhearing)
         assert self.loop is not None
         reply = self.loop.run_until_complete(coming)
@@ -353,15 +353,15 @@ class Worker:
             for reply, key in zip(replies, keys, strict=True)
         ]
 
-    def _incoming(self, text: str, chat: str, user: str, *, overhearing: bool = False) -> tuple[Any, Any]:
+    def _incoming(self, text: str, chat: str, user: str, *, overhearing: str = "") -> tuple[Any, Any]:
         from gateway.config import Platform
         from gateway.platforms.base import MessageEvent
         from gateway.session import SessionSource
 
         if overhearing:  # as the adapter's _apply_telegram_group_observe_attribution does
             source = SessionSource(platform=Platform.TELEGRAM, chat_id=chat, chat_type="group")
-            prompt = "observed Telegram group context may be provided in a separate context-only block"
-            return source, self.gateway._handle_message(MessageEvent(text=text, source=source, channel_prompt=prompt))
+            event = MessageEvent(text=text, source=source, channel_prompt=overhearing)
+            return source, self.gateway._handle_message(event)
         source = SessionSource(
             platform=Platform.TELEGRAM, chat_id=chat, chat_type="dm", user_id=user, user_name="Ada", chat_name="Ada"
         )
