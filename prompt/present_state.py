@@ -75,6 +75,7 @@ class _Read:
     first: Row | None
     users: Sequence[Row]
     gone: Sequence[Row]
+    rules: Sequence[work_log.Rule]
     speakers: Mapping[int, str]
     notes: Sequence[Row]
     replies: Sequence[Row]
@@ -105,7 +106,8 @@ class PresentState:
         In its tags it takes no more than ``room_tokens``; only a single line may, where nothing else would be left.
         """
         read = self._read(segments, frozenset(shown))
-        closed = self._closed(read)
+        heard = self._heard(read)
+        closed = heard.closed
         tasks = self._tasks(segments)
         skills = _skills(read, closed, int(room_tokens * _SKILLS_SHARE) * _CHARS_A_TOKEN, busy=bool(tasks[0]))
         return fitted(
@@ -116,7 +118,7 @@ class PresentState:
                 Part(_FINISHED_HEAD, "done by tools", [_deeds(read)], claim=7, share=0.25, weight=1.5),
                 Part(_NAMED_HEAD, "with values", [_values(read)], weight=2, quotes=True),
                 Part(_NAMED_HEAD, "not possible", [_refusals(read)], weight=0.8, quotes=True),
-                Part(HOLDS_HEAD, "requests", _requests(read, closed, room_tokens), claim=1, sure=0.3, share=0.5),
+                Part(HOLDS_HEAD, "requests", _requests(read, heard, room_tokens), claim=1, sure=0.3, share=0.5),
                 Part(HOLDS_HEAD, "of tasks", tasks, claim=3, sure=0.15, share=0.5),
                 Part(HOLDS_HEAD, "running", _running(self._with_older(segments, read)), claim=4, sure=0.1, share=0.25),
                 Part(HOLDS_HEAD, "instructions", skills, claim=6, share=_SKILLS_SHARE, most=_SKILLS),
@@ -155,7 +157,8 @@ class PresentState:
             if each.row.head.seq <= (end := ends[each.row.head.conversation_id]).seq and each.row.head.pos <= end.pos
         ]
         speakers |= self._spoken([each.row for each in marked])[1]
-        return _Read(firsts[0] if firsts else None, users, gone, speakers, notes, replies, done, raw, marked)
+        rules = work_log.rules(users, speakers)
+        return _Read(firsts[0] if firsts else None, users, gone, rules, speakers, notes, replies, done, raw, marked)
 
     def _with_older(self, segments: Sequence[Segment], read: _Read) -> _Read:
         """What was read, with the processes that began before that, and what was told of them since."""
@@ -195,13 +198,14 @@ class PresentState:
             out.append(replace(row, text=markers.by_speaker(row.text, named=several, source=row.head.source)))
         return out, speakers
 
-    def _closed(self, read: _Read) -> Mapping[int, Closed]:
-        """Requests that were finished, by message; the first one too, however long ago it was."""
-        closed = work_log.closed(_prose(read), {row.store_id for row in read.gone})
+    def _heard(self, read: _Read) -> work_log.Heard:
+        """Requests that were finished, by message, and what is done first; the first request too, however long ago it was."""
+        said = [*read.users, *read.gone, *(row for row in read.replies if not row.calls)]
+        heard = work_log.heard(sorted(said, key=lambda row: row.store_id), {row.store_id for row in read.gone})
         if read.first is not None and all(read.first.store_id < row.store_id for row in read.replies[:1]):
             replies = self._store.legible([*self._store.closings([read.first.head]).values()])[0]
-            closed.update(work_log.closed([read.first, *(row for row in replies if not row.calls)]))
-        return closed
+            heard.closed.update(work_log.closed([read.first, *(row for row in replies if not row.calls)]))
+        return heard
 
     def _tasks(self, segments: Sequence[Segment]) -> list[list[work_log.Entry]]:
         """The task list as it was told last, by the host's tool or by its note behind a compaction; whole and shorter."""
@@ -267,8 +271,9 @@ def _who(read: _Read, row: Row) -> str:
     return read.speakers.get(row.store_id, "the user")
 
 
-def _requests(read: _Read, closed: Mapping[int, Closed], room: int) -> list[list[work_log.Entry]]:
+def _requests(read: _Read, heard: work_log.Heard, room: int) -> list[list[work_log.Entry]]:
     """The first request while it is not finished, and the latest; the one in force whole, then by its beginning and end."""
+    closed = heard.closed
     first, latest = read.first, _in_force(read, closed)
     asked, behind = list[tuple[Row, str, str]](), list[work_log.Entry]()
     if first is not None and first.store_id not in read.raw and first.store_id not in closed:
@@ -279,7 +284,7 @@ def _requests(read: _Read, closed: Mapping[int, Closed], room: int) -> list[list
         elif asked or closed:
             said = f"- {_who(read, latest)}'s latest request {_place(latest)} stands in full behind this record"
             behind.append(work_log.Entry(latest.store_id, said))
-    behind += _agreed(read)
+    behind += _agreed(read, heard.agreed)
     force = latest.store_id if latest is not None else 0
     most = max(_LEAST_CHARS, room * _CHARS_A_TOKEN)
     lengths = [most >> n for n in range(most.bit_length()) if most >> n >= _LEAST_CHARS]
@@ -297,23 +302,16 @@ def _requests(read: _Read, closed: Mapping[int, Closed], room: int) -> list[list
     ]
 
 
-def _agreed(read: _Read) -> list[work_log.Entry]:
+def _agreed(read: _Read, agreed: tuple[Row, work_log.Entry] | None) -> list[work_log.Entry]:
     """What the agent does before all else, as it asked and the user agreed."""
-    found = work_log.agreed(_prose(read))
-    if found is None or found[1].store_id in read.raw:
+    if agreed is None or agreed[1].store_id in read.raw:
         return []
-    answer, asked = found
+    answer, asked = agreed
     question = f"{work_log.quoted(asked.text, _WORDS_CHARS)} [msg_{asked.store_id}]"
     said = (
         f"- to be done before it: the agent asked {question}, and {_who(read, answer)} agreed [msg_{answer.store_id}]"
     )
     return [work_log.Entry(asked.store_id, said)]
-
-
-def _prose(read: _Read) -> list[Row]:
-    """What users and agent said, in order; also what was taken back."""
-    said = [*read.users, *read.gone, *(row for row in read.replies if not row.calls)]
-    return sorted(said, key=lambda row: row.store_id)
 
 
 def _asking(which: str, row: Row, read: _Read) -> tuple[Row, str, str]:
@@ -365,7 +363,7 @@ def _by(read: _Read, row: Row) -> str:
 def _rules(read: _Read) -> list[work_log.Entry]:
     """Rules of the user that hold beyond the task at hand, with the day they were said."""
     gone = {each.fact.text for each in _wrong(read)}
-    rules = [rule for rule in work_log.rules(read.users, read.speakers) if rule.text not in gone]
+    rules = [rule for rule in read.rules if rule.text not in gone]
     return [work_log.Entry(rule.row.store_id, line) for rule in rules if (line := _rule(rule, read))]
 
 
@@ -418,10 +416,7 @@ def _values(read: _Read) -> list[work_log.Entry]:
     prose = sorted(
         read.covered([*read.users, *(row for row in read.replies if not row.calls)]), key=lambda row: row.store_id
     )
-    ruled = {
-        (rule.row.store_id, work_log.quoted(rule.text, _RULE_CHARS))
-        for rule in work_log.rules(read.users, read.speakers)
-    }
+    ruled = {(rule.row.store_id, work_log.quoted(rule.text, _RULE_CHARS)) for rule in read.rules}
     told: dict[int, list[str]] = {}
     gone = {each.fact.value for each in _wrong(read)}
     for entry in work_log.values(prose):
@@ -513,7 +508,7 @@ def _in_force(read: _Read, closed: Mapping[int, Closed]) -> Row | None:
 def _words(read: _Read, closed: Mapping[int, Closed]) -> list[work_log.Entry]:
     """The newest messages of the user that nothing finished, but for requests, and those that are hardly more than a rule."""
     told: dict[int, int] = {}
-    for rule in work_log.rules(read.users, read.speakers):
+    for rule in read.rules:
         told[rule.row.store_id] = told.get(rule.row.store_id, 0) + len(rule.text)
     named = {row.store_id for row in (read.first, _in_force(read, closed)) if row is not None}
     since = read.replies[0].store_id if read.replies else 0

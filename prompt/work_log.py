@@ -588,31 +588,33 @@ class Rule(NamedTuple):
     replaces: Rule | None = None
 
 
-def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed]:
-    """Requests that a reply says to be finished, by message; prose is what user and agent said, without calls.
+class Heard(NamedTuple):
+    """Ends of requests, by message, and what is done before all else: the user's consent and the agent's question."""
+
+    closed: dict[int, Closed]
+    agreed: tuple[Row, Entry] | None
+
+
+def heard(prose: Iterable[Row], gone: Collection[int] = ()) -> Heard:
+    """Requests that a reply says to be finished, and what was agreed to be done first; prose is what user and agent said.
 
     ``gone``: messages that were taken back; a reply to one of them finishes no other request.
 
     A "yes, go on" belongs to the request that it answers, and so do a short answer to a question of the agent, a choice
     and another try, and who only asks how far it is. A list of tasks is finished where its replies have spoken of each.
     """
-    return {at: end for at, end in _heard(prose).closed.items() if at not in gone}
-
-
-def agreed(prose: Iterable[Row]) -> tuple[Row, Entry] | None:
-    """What the user agreed to last that the agent does before all else, and the agent's question; None where it is done."""
-    return _heard(prose).agreed
-
-
-def _heard(prose: Iterable[Row]) -> _Requests:
-    """Requests of a conversation, as all was said."""
     seen = _Requests()
     for row in prose:
         if row.head.role == "user":
             seen.hear(row)
         else:
             seen.reply(row)
-    return seen
+    return Heard({at: end for at, end in seen.closed.items() if at not in gone}, seen.agreed)
+
+
+def closed(prose: Iterable[Row], gone: Collection[int] = ()) -> dict[int, Closed]:
+    """Requests that a reply says to be finished, by message."""
+    return heard(prose, gone).closed
 
 
 class _Requests:
