@@ -207,7 +207,7 @@ def entries(
 
 
 def _holds(fact: Fact) -> bool:
-    """Does a fact say something where it lifts no rule and turns from none?"""
+    """Does a fact that replaces nothing say something? Words that only lift a rule, or turn from one, do not."""
     return fact.kind != facts.RULE or fact.told or (is_rule(fact.text) and not statements.lifts(fact.text))
 
 

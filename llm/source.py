@@ -109,7 +109,7 @@ class Evidence:
         return any(hay.contains(text) for hay in self._haystacks)
 
     def spellings(self, name: str) -> frozenset[str]:
-        """How a name is written, by upper and lower case; only as it stands here where it is written so."""
+        """Spellings of a name in the source, by upper and lower case; the given one alone where the source has it."""
         if any(name in text for text in self._written):
             return frozenset((name,))
         written = re.compile(rf"(?<![\w.-]){re.escape(name)}(?!\w)", re.IGNORECASE)

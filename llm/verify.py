@@ -220,7 +220,7 @@ def _is_loop(text: str) -> bool:
 
 
 def _told_all(text: str) -> str:
-    """The answer up to where it only says again what it said, else all of it: a small model that has told all goes on so."""
+    """The answer without a tail that only says again what it said before: a small model that has told all ends in circles."""
     told: set[str] = set()
     end = again = 0
     units = list(_UNIT.finditer(text))
@@ -346,7 +346,7 @@ def _is_copied_call(line: str, source: Source) -> bool:
 
 
 def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
-    """The answer without lines that only repeat our instructions or copy a call, and these: the rest may be a good record."""
+    """The answer without lines that repeat our instructions or copy a call, and the lines left out. The rest may be good."""
     kept: list[str] = []
     told: list[str] = []
     for line in text.splitlines():
@@ -452,7 +452,7 @@ _A_FILE = lazy(r"\.\w{1,8}$")
 
 
 def with_names(text: str, evidence: Evidence) -> tuple[str, tuple[str, ...]]:
-    """A text with the names of files as they are written wherever they stand; those for which that is not one spelling.
+    """A text with the names of files spelled as its source spells them, and the names that the source spells in several ways.
 
     README.md and Readme.md are two files. A part of a longer name or of an address stays as it is.
     """

@@ -223,7 +223,7 @@ class Access:
         return Scope(self.principal, apart=not self.reads_all)
 
     def _delegated(self) -> list[int]:
-        """Conversations of the sub-agents that this one started, and of theirs. What it branched from goes on by itself."""
+        """Conversations of the sub-agents that this one started, and of theirs; not those of a parent it branched from."""
         if self.session is None:
             return []
         found = dict[str, int]()

@@ -269,7 +269,7 @@ class Asked:
         return share, seen.begin + at
 
     def as_typed(self, seen: Seen, at: int) -> float:
-        """Share of the words to look for that a sentence there says as they were typed; none of a question."""
+        """Share of the typed words that the sentence at this place has in the same form; 0 where a question was asked."""
         stretch = seen.lowered[at - seen.begin :][: self._windows[1]]
         if self.is_question or not self._tells(stretch):
             return 0.0

@@ -112,7 +112,7 @@ _NAMES: Final = _read(_WORDS)
 
 
 def _read_alternatives(table: str) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
-    """Kind, and the alternatives with their beginnings."""
+    """Rows of the table: a kind, and its alternatives, each with the beginnings of its words."""
     lines = (line.partition(": ") for line in table.replace("\n|", " |").split("\n") if line)
     return tuple((kind, tuple(tuple(each.split()) for each in words.split(" | "))) for kind, _, words in lines)
 

@@ -148,7 +148,7 @@ def has_untold(request: str, replies: Sequence[str], *, whole: bool = True) -> b
 
 
 def speaks_of(reply: str, request: str, *, besides: Sequence[str]) -> bool:
-    """Does a reply name something of a request that what stands ``besides`` it does not name, or names last?"""
+    """Does a reply name a request by a word that another (``besides``) lacks? Any word will do where none does."""
     words = _words(request)
     own = next((left for text in besides if (left := words - _words(text))), words)
     return not words or _is_named(_Task("", own), reply.lower())
@@ -225,7 +225,7 @@ def _orders(sentence: str) -> list[str]:
 
 
 def _is_bound(clause: str) -> bool:
-    """Does a clause hold something that a verb behind it may go on with?"""
+    """Does a clause hold a word, such as "to" with a verb, that a verb behind it may go on with?"""
     return _BOUND.search(clause) is not None or any(
         verb.lower() in salience.VERBS | _DEEDS for verb in _TO.findall(clause)
     )

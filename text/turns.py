@@ -121,7 +121,7 @@ Kind = Literal["to", "end", "do"]
 
 
 class Turn(NamedTuple):
-    """``said``: what is to hold, to end or to be done.
+    """A turn: its kind, and what is to hold, to end or to be done (``said``).
 
     ``again``: it is of what was said before, so no place need be named; or what there is, is needed no longer.
     """
