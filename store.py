@@ -523,16 +523,16 @@ class MessageStore:
         ) if places else []  # fmt: skip
         return dict(rows)
 
-    def last_told(self, segments: Sequence[Segment], *, tool: str, within: int) -> list[Row]:
-        """Results of one tool and notes of the host among the newest ``within`` rows, newest first; a few of them."""
+    def last_told(self, segments: Sequence[Segment], *, tool: str, within: int, notes: bool = True) -> list[Row]:
+        """Results of one tool, and ``notes`` of the host, among the newest ``within`` rows, newest first; a few of them."""
         out: list[Row] = []
         for segment in reversed(segments):
             last = min(segment.end.seq, self.last_seq(segment.conversation_id))
             rows = self._db.query(
                 f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND seq > ? AND pos <= ? "
-                f"AND (tool_name = ? OR (role = 'user' AND flags & {Flag.HOST_NOTE})) AND {_IN_THREAD} AND chars < 600000 "
+                f"AND (tool_name = ? OR (? AND role = 'user' AND flags & {Flag.HOST_NOTE})) AND {_IN_THREAD} AND chars < 600000 "
                 "ORDER BY seq DESC LIMIT 8",
-                (segment.conversation_id, last, last - within, segment.end.pos, tool),
+                (segment.conversation_id, last, last - within, segment.end.pos, tool, notes),
             )
             out.extend(self._undamaged(rows))
             if out:

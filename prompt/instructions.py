@@ -18,6 +18,7 @@ from ..records import Row
 from ..text import markers, others, salience
 from .work_log import Step, changed
 
+SKILL_TOOL: Final = "skill_view"
 _FILES: Final = frozenset(
     ("agents.md", "claude.md", "gemini.md", "skill.md", "hermes.md", ".hermes.md", ".cursorrules", "contributing.md")
 )
@@ -59,7 +60,7 @@ def loaded(done: Sequence[Step], users: Iterable[Row]) -> list[Loaded]:
 
 def _skill(step: Step) -> Loaded | None:
     text = step.answer.get("content")
-    if step.failed or step.call.name != "skill_view" or step.arguments.get("file_path"):
+    if step.failed or step.call.name != SKILL_TOOL or step.arguments.get("file_path"):
         return None
     name = str(step.answer.get("name") or step.arguments.get("name"))
     return Loaded(name, step.told, text) if isinstance(text, str) and text else None

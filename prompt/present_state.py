@@ -109,7 +109,12 @@ class PresentState:
         heard = self._heard(read)
         closed = heard.closed
         tasks = self._tasks(segments)
-        skills = _skills(read, closed, int(room_tokens * _SKILLS_SHARE) * _CHARS_A_TOKEN, busy=bool(tasks[0]))
+        skills = _skills(
+            self._with_skills(segments, read),
+            closed,
+            int(room_tokens * _SKILLS_SHARE) * _CHARS_A_TOKEN,
+            busy=bool(tasks[0]),
+        )
         return fitted(
             [
                 Part(_PINNED_HEAD, "pinned", [_pinned(read)], claim=2, sure=PINNED_SHARE, share=0.5, view=_LEDGER),
@@ -161,11 +166,12 @@ class PresentState:
         return _Read(firsts[0] if firsts else None, users, gone, rules, speakers, notes, replies, done, raw, marked)
 
     def _with_older(self, segments: Sequence[Segment], read: _Read) -> _Read:
-        """What was read, with the processes that began before that, and what was told of them since."""
+        """What was read, with what began to run before that, and what was told of it since."""
         results = [step.told for step in read.done]
         if len(results) < _RESULTS:
             return read
-        begun = self._steps(segments, self._store.holding(segments, work_log.BEGAN, before=results[0], limit=_BEGUN))
+        began = (self._store.holding(segments, words, before=results[0], limit=_BEGUN) for words in work_log.BEGAN)
+        begun = self._steps(segments, [row for rows in began for row in rows])
         most, newest = _MENTIONS
         told = {
             row.store_id: row
@@ -175,6 +181,12 @@ class PresentState:
         steps = {step.told: step for step in [*begun, *self._steps(segments, told.values()), *read.done]}
         notes = [row for row in told.values() if row.head.role == "user"]
         return replace(read, done=[steps[at] for at in sorted(steps)], notes=[*notes, *read.notes])
+
+    def _with_skills(self, segments: Sequence[Segment], read: _Read) -> _Read:
+        """What was read, with the skills that were loaded before that."""
+        told = self._store.last_told(segments, tool=instructions.SKILL_TOOL, within=_TODO_ROWS, notes=False)
+        steps = {step.told: step for step in [*self._steps(segments, told), *read.done]}
+        return replace(read, done=[steps[at] for at in sorted(steps)])
 
     def _steps(self, segments: Sequence[Segment], rows: Iterable[Row]) -> list[work_log.Step]:
         """Steps whose results are among rows."""

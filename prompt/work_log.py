@@ -758,8 +758,8 @@ def _is_small(text: str) -> bool:
 
 DELEGATING: Final = "delegate_task"
 _PROCESS_TOOL: Final = "process"
-#: What the host's tool answers where a process begins.
-BEGAN: Final = "Background process started"
+#: Words in the answer of the host's tool where a process or a sub-agent begins.
+BEGAN: Final = ("Background process started", "status dispatched")
 _ENDED: Final = ("exited", "killed", "already_exited", "not_found")
 _END_NOTE: Final = re.compile(
     r"Background process (\S{1,80}) (?:completed|exited|terminated|marked lost|failed to start|finished)"
@@ -794,8 +794,8 @@ def processes(done: Sequence[Step], notes: Iterable[str], chars: int = _WHAT_CHA
 
 
 def begun(done: Iterable[Step]) -> list[str]:
-    """Names of the processes that steps began, oldest first."""
-    names = (step.answer.get("session_id") for step in done if _begins(step))
+    """Names of the processes and sub-agents that steps began, oldest first."""
+    names = (step.answer.get("session_id" if _begins(step) else "delegation_id") for step in done)
     return [name for name in names if isinstance(name, str) and _NAME.fullmatch(name)]
 
 

@@ -136,6 +136,26 @@ def test_a_sub_agent_is_told_until_its_result_comes(world: World) -> None:
     assert "is still to come" not in state(world, live)
 
 
+@pytest.mark.parametrize("came", [False, True])
+def test_a_sub_agent_that_was_sent_off_long_ago_is_told_until_its_result_comes(world: World, *, came: bool) -> None:
+    """More calls lie behind it than are read."""
+    sent = {"status": "dispatched", "delegation_id": "deleg_7", "goals": ["find the leak"]}
+    live = step(chat().user("look into it"), "delegate_task", {"goal": "find the leak"}, sent).says("sent")
+    if came:
+        live.user("[ASYNC DELEGATION BATCH COMPLETE — deleg_7]\nThe leak is in a.py.").says("fine")
+    shown = state(world, live.user("and now?").rounds(120).says("It is done.").turns(10))
+
+    assert ("[msg_3]: “find the leak” as deleg_7" in shown) is not came
+
+
+def test_a_skill_that_was_loaded_long_ago_stands_there_with_its_text(world: World) -> None:
+    """While its request is open, however many calls lie behind it."""
+    answer = {"success": True, "name": "review", "content": SKILL}
+    live = step(chat().user("Review all pull requests."), "skill_view", {"name": "review"}, answer)
+
+    assert "they say: “# Review" in state(world, live.rounds(120).says("I go on.").turns(10))
+
+
 def test_a_skill_that_is_folded_away_stands_there_with_its_reason_and_its_text(world: World) -> None:
     """Until that request is finished, whatever else was; later only where to find it."""
     live = step(
