@@ -534,7 +534,8 @@ _YES: Final = re.compile(
 _OFFERED: Final = re.compile(r"(?:^|[.!?。！？\n])(?P<question>[^.!?。！？\n]*[?？])\s*\Z")
 #: Of a question, that it asks whether something else be done before.
 _BEFORE: Final = re.compile(
-    r"(?<!the )\b(?:first|beforehand|zuerst|vorher|erst|primero|primeiro|antes|d['’]abord|avant|prima|сначала|сперва)\b|"
+    r"(?<!the )\bfirst(?=\W*\Z|,)|\b(?:i|we|to) first\b|\b(?:beforehand|zuerst|vorher|erst (?:d\w\w|noch|mal|einmal|ein\w*)|"
+    r"primero|primeiro|d['’]abord|au préalable|сначала|сперва)\b|\b(?:antes|avant|prima)(?=\W*\Z|,)|"
     r"\b(?:(?:shall|should|may) (?:i|we)|(?:want|like) me to|soll ich)\b[^?]*\b(?:before|bevor)\b|先(?!生|ほど)|まず|먼저",
     re.IGNORECASE,
 )

@@ -31,6 +31,11 @@ _ALL: Final = re.compile(
     r"\b(?:all(?! (?:\w+ ){0,2}(?:tests|checks|specs)\b)|"
     r"both|everything|each|alle[sn]?|beide[sn]?|tod[oa]s?|ambos|ambas|tous|toutes|tout)\b|[全都]"
 )
+#: The same of orders that a sentence joins: "in all browsers" is no word on all of them.
+_ALL_OF_IT: Final = re.compile(
+    r"\b(?:all (?:done|set|clear|is|are|two|three|four|five|of (?:it|them|that|this))|that['’]s all|both|everything|alles|"
+    r"beide[sn]?|todo (?:está|listo|hecho|lo)|ambos|ambas|tout (?:est|a)|les deux|tutto|entrambi|tudo)\b|[全都]"
+)
 _BARE_WORDS: Final = 2  # of a reply that names no task and means them all: "Done."
 #: The same in front of what the reply goes on to say.
 _BARE: Final = re.compile(
@@ -139,7 +144,7 @@ def has_untold(request: str, replies: Sequence[str], *, whole: bool = True) -> b
     said = " ".join(replies).lower()
     listed, joined = _tasks(request)
     tasks = listed or joined
-    if len(tasks) < _LEAST or (whole and _ALL.search(said)):
+    if len(tasks) < _LEAST or (whole and (_ALL if listed else _ALL_OF_IT).search(said)):
         return False
     missing = [each for each in tasks if not _is_named(each, said)]
     if not listed and len(missing) == len(tasks):

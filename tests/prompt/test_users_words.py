@@ -613,6 +613,7 @@ BOTH = "Please fix the login bug and update the changelog."
     [
         (BOTH, "Fixed the login bug."),
         (BOTH, "Fixed the login bug; updated the tests."),
+        (BOTH, "Fixed the login bug in all browsers; all tests pass."),
         (BOTH, "I've updated the changelog."),
         ("Fix the bug in auth.py, add a test and bump the version", "Fixed the bug in auth.py and added a test."),
         ("Rename foo.py to bar.py and update all imports", "Renamed foo.py to bar.py."),
