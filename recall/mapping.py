@@ -240,7 +240,7 @@ def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
         hits = Search(caller, wanted.search).messages(wanted.limit or _HITS)
         ids = [hit.store_id for hit in hits.hits]
         more = hits.total - sum(hit.rung != "near" for hit in hits.hits)  # neighbours are asked too, and count for none
-    rows = caller.rows(list(dict.fromkeys(ids)))
+    rows = _once(caller, caller.rows(list(dict.fromkeys(ids))))
     asked = [
         row
         for row in rows
@@ -248,6 +248,18 @@ def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
         if _passes(caller, row, wanted.search)
     ]
     return _Chosen(sorted(asked, key=lambda row: row.store_id), left, more)
+
+
+def _once(caller: Access, rows: Sequence[Row]) -> list[Row]:
+    """Rows without those that another one of them stands for: a later form of it, or the one of which it is a copy."""
+    newer = caller.scopes.successors([row.store_id for row in rows])
+    here = {row.store_id for row in rows}
+    said = {row.head.digest for row in rows if not row.head.flags & Flag.DUPLICATE}
+    return [
+        row
+        for row in rows
+        if newer.get(row.store_id) not in here and not (row.head.flags & Flag.DUPLICATE and row.head.digest in said)
+    ]
 
 
 def _passes(caller: Access, row: Row, ask: Ask) -> bool:

@@ -15,8 +15,10 @@ from worlds.recall import Archive, Model, calls, result, says, user
 
 from hermes_lcm import command
 from hermes_lcm.errors import StoreError, SummaryTooLong, SummaryUnavailable
+from hermes_lcm.records import Flag
 from hermes_lcm.session import Session
-from hermes_lcm.text import tokens
+from hermes_lcm.store import NewRow
+from hermes_lcm.text import content, tokens
 
 PRICES = [user(f"Offer {n} costs {n}00 dollars.") for n in range(1, 7)]
 
@@ -61,6 +63,21 @@ def test_a_message_that_says_nothing_is_left_out(tmp_path: Path) -> None:
 
     assert [each["address"] for each in answer["answers"]] == ["msg_1", "msg_2"]
     assert answer["asked"] == 3
+
+
+def test_a_message_in_two_forms_is_asked_once(tmp_path: Path) -> None:
+    """The later form stands for it; the earlier one is asked where it alone is named. A copy of a message is none besides it."""
+    found = archive(tmp_path, user("Offer 1 costs 100 dollars."))
+    rows = [
+        NewRow(content.read_message(user("Offer 1 costs 900 dollars.")), revises=1),
+        NewRow(content.read_message(user("Offer 1 costs 900 dollars.")), flags=Flag.DUPLICATE),
+    ]
+    found.store.append(found.me.conversation_id, "main", 1, rows, source="cli", now=1.0)
+
+    both, earlier = asked(found, store_ids=["msg_1..msg_3"]), asked(found, store_ids=["msg_1"])
+
+    assert [each["address"] for each in both["answers"]] == ["msg_2"]
+    assert [each["answer"] for each in earlier["answers"]] == ["100"]
 
 
 def test_the_same_call_goes_on_where_the_budget_ended(tmp_path: Path) -> None:
