@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..prompt import work_log
@@ -153,3 +153,25 @@ def _goals(arguments: str) -> Iterator[str]:
 
 def _flat(text: str) -> str:
     return " ".join(text.split())
+
+
+def said_elsewhere(caller: Access, rows: Sequence[Row]) -> list[int]:
+    """Messages all of whose words stand in others: earlier forms of what was said in a group to somebody who heard it all.
+
+    Each shows what nobody said to the bot, from the beginning of the talk on; every line of that is a message of its own.
+    """
+    held = [row for row in rows if row.head.role == "user" and markers.overheard(row.text)[0]]
+    revised = caller.scopes.successors([row.store_id for row in held]) if held else {}
+    held = [row for row in held if row.store_id in revised]
+    stored = {
+        number: {head.digest for head in caller.store.heads([Segment(number)])}
+        for number in {row.head.conversation_id for row in held}
+    }
+    return [
+        row.store_id
+        for row in held
+        if all(
+            content.digest("user", line) in stored[row.head.conversation_id]
+            for line in markers.lines_of_others(row.text)
+        )
+    ]

@@ -456,6 +456,8 @@ class Search:
         while True:
             found = find(most)
             rows = self._decoded([hit.store_id for hit in found.hits])
+            for store_id in beside.said_elsewhere(self._caller, [*rows.values()]):
+                del rows[store_id]
             kept = [h for h in found.hits if (row := rows.get(h.store_id)) is not None and fits(h, row)]
             if len(kept) >= limit or len(found.hits) < most:
                 total = found.total - _matching(found.hits) + _matching(kept)

@@ -302,6 +302,7 @@ _SPEAKER = re.compile(
     r"|\[(?P<alone>(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,300})\](?: |\Z)"
 )
 _NEXT_SPEAKER = re.compile(r"\n\n\[[^\[\]|\n]{1,300}\|[^\[\]|\n]{1,100}\]\n")
+_SPEAKERS_LINE = re.compile(r"\n+(?=\[[^\[\]|\n]{1,300}\|[^\[\]|\n]{1,100}\]\n)")
 #: What platforms put in front of somebody's words, behind the name: what others wrote in the thread, what is quoted, a talk
 #: that is handed on. Of marks that others may have written too the last one counts.
 _THREAD = re.compile(r"\[Thread context — prior messages in this thread \(not yet in conversation history\)[.:]")
@@ -396,6 +397,11 @@ def overheard(text: str) -> tuple[str, str]:
     head = _OBSERVED.match(text)
     heard, _, addressed = _TIMES.sub("", text[head.end() :]).rpartition(_ADDRESSED) if head else ("", "", "")
     return (heard, addressed) if heard else ("", text)
+
+
+def lines_of_others(text: str) -> list[str]:
+    """Lines that were said in a group to somebody else, as each of them was stored by itself."""
+    return [line.strip() for line in _SPEAKERS_LINE.split(overheard(text)[0])]
 
 
 def holds_others(text: str) -> bool:

@@ -11,7 +11,8 @@ import pytest
 from worlds.recall import NOW, Archive, Model, calls, result, says, user
 
 from hermes_lcm.engine import LCMEngine
-from hermes_lcm.text import markers
+from hermes_lcm.store import NewRow
+from hermes_lcm.text import content, markers
 
 GROUP = "agent:main:telegram:group:-100"
 IMAGE = (
@@ -170,6 +171,39 @@ def test_a_stretch_of_what_others_said_is_no_evidence_under_the_speakers_name(tm
         read = str(archive.model.requests[0]["messages"])
         assert f"[msg_1 | {said} | " in read
         assert [each["role"] for each in found["quotes"] if each["address"] == "msg_1"] == [said]
+
+
+def revised(archive: Archive, wrapped: str, *later: dict[str, Any]) -> None:
+    """What a bot was told, with what it overheard in front; then without, as the gateway keeps it."""
+    [form] = archive.say(user(wrapped), to="group")
+    number = archive.me.conversation_id
+    rows = [
+        NewRow(content.read_message(later[0]), revises=form),
+        *(NewRow(content.read_message(each)) for each in later[1:]),
+    ]
+    archive.store.append(number, "group", archive.store.last_seq(number), rows, source="telegram", now=NOW)
+
+
+def test_a_line_that_comes_again_in_each_turn_of_a_group_is_found_once_as_its_speakers(tmp_path: Path) -> None:
+    """A bot that hears all is shown it again with whatever it is told, all day long."""
+    archive = group(tmp_path, "[Anna|1]\nthe dog barks")
+    for n in range(12):
+        words = f"[Carl|3]\nquestion {n}"
+        revised(archive, f"{HEARD}[Anna|1]\nthe dog barks{ADDRESSED}{words}", user(words), says("ok"))
+
+    hits = archive.grep("dog barks")["results"]
+
+    assert (hits[0]["store_id"], hits[0]["speaker"]) == (1, "Anna (1)")
+    assert not [hit for hit in hits if "superseded_by" in hit]
+
+
+def test_a_line_that_stands_nowhere_else_is_found_within_what_it_was_shown_in(tmp_path: Path) -> None:
+    """A copy too many is better than a line that nobody finds."""
+    archive = group(tmp_path, "[Anna|1]\nhello")
+    words = "[Carl|3]\nwhat is the matter?"
+    revised(archive, f"{HEARD}[Anna|1]\nhello\n[Ben|2]\nthe dog barks{ADDRESSED}{words}", user(words))
+
+    assert 3 in archive.found("dog barks")
 
 
 @pytest.mark.parametrize(
