@@ -707,9 +707,16 @@ _DEEDS: Final = (
 )
 #: What nobody did: "Merged: no."
 _NONE: Final = r"(?!\s*(?:no|none|not|nothing|never|nein|nichts|kein\w*|ninguno|nada|\d{4}-\d\d)\b)"
+#: German words for what was looked at, thought or said, not done.
+_SEEN: Final = (
+    r"(?!ge(?:lesen|sehen|funden|prüft|sucht|schaut|guckt|hört|dacht|fragt|sagt|meint|wartet|testet|merkt|wusst|habt|wesen|braucht|"
+    r"glaubt|hofft|zählt|sprochen)\b|(?:analys|notier|recherch|identifiz|lokalis|diagnost|verifiz|interpret|kapier|studier))"
+)
 _DEEDS_ELSEWHERE: Final = (
-    r"ich habe (?:[^.\n]|\.(?=\w)){1,90}\b(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet)|"
-    r"er(?:stellt|gänzt|setzt|ledigt)|entfernt|hinzugefügt|umbenannt)\b|"
+    rf"ich habe (?:[^.:\n]|\.(?=\w)){{1,90}}\b{_SEEN}(?:ge\w+(?:t|en)|\w+iert|be(?:hoben|arbeitet|reinigt)|"
+    r"er(?:stellt|gänzt|setzt|ledigt|neuert)|entfernt|hinzugefügt|"
+    r"(?:an|ab|auf|aus|ein|um|hoch|zurück|frei|zusammen)ge(?:legt|passt|tragen|richtet|fügt|baut|schickt|schlossen|räumt|tauscht|"
+    r"laden|stellt|zogen|setzt|führt|geben|rollt|sagt|bucht|spielt)|umbenannt)\b|"
     r"(?:ya )?he (?:creado|corregido|cambiado|añadido|eliminado|actualizado|arreglado|instalado|movido|"
     r"pedido|reservado|enviado|cancelado|programado|configurado|escrito)\b|"
     r"j['’]ai (?:supprimé|corrigé|ajouté|créé|modifié|mis à jour|installé|déplacé|renommé|commandé|réservé|envoyé|annulé)\b|"
@@ -753,8 +760,8 @@ _NO_KIND: Final = r"(?![^.,;!?\n]{0,60}(?:\b(?:is|are|was|were|can|should|must|w
 _THING: Final = r"(?:[^.!?\n]|\.(?=\w))"  # a sign of what something is called: "belege.csv" too
 _A_FILE: Final = r"[\w./-]+\.\w{1,8}"
 _IS_DONE: Final = re.compile(
-    rf"^\W*(?:i(?:['’]ve| have)? (?:now |just |successfully )?(?:sent|sorted|formatted|translated|refactored|migrated|converted|"
-    rf"configured|generated|cleaned|archived)\b|"
+    rf"^\W*(?:i(?:['’]ve| have)? (?:now |just |successfully )?(?:sent|split|set(?= the)|sorted|formatted|translated|"
+    rf"refactored|migrated|converted|configured|generated|cleaned|archived)\b|"
     rf"(?:i(?:['’]ve| have)? (?:now |just |also )?)?{_BEGUN_BY} (?:(?:the|all|your|both|it|them|\d+)\b|`|[\w/-]+\.\w){_NO_KIND}|"
     rf"{_DEEDS} (?:`|(?-i:[A-Z])|[\w/-]+\.\w){_NO_KIND}|"
     r"(?!(?:since|as|because|here|there|you|if|when|although|while|after|before)\b)(?:[^.!?:\n]|\.(?=\w)){2,70}? "
@@ -804,6 +811,7 @@ _OPEN: Final = re.compile(
     r"|\bback (?:to|at|on) (?:red|failing|zero)\b"
     r"|^[^.!?\n]{0,60}\bstopped (?:with|because|due|unexpectedly|working|responding)\b"
     r"|^\W*\w+\? (?:no|not|almost|nearly)\b|\b(?:shall|should|may) i (?:start|begin|apply|implement)\b"
+    r"|\bsoll ich (?:so )?(?:anfangen|beginnen|loslegen|(?:das|es|ihn) (?:so )?(?:umsetzen|anwenden))\b"
     r"|\b(?:plan|proposal|draft|outline|approach)\b[^?]{0,300}\b(?:shall|should|may) i (?:proceed|go ahead)\b",
     re.IGNORECASE,
 )

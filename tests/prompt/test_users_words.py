@@ -523,6 +523,9 @@ def test_what_is_asked_anew_leaves_the_request_before_it_open(world: World, offe
         "Converted the script to TypeScript.",
         "Installed Redis and set it up as the cache.",
         "I extracted the helper into utils.py; both views use it.",
+        "I split the module into three files.",
+        "I set the timeout to 30 s.",
+        "Ich habe die Tabelle angelegt und die Werte eingetragen.",
     ],
 )
 def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
@@ -567,6 +570,11 @@ def test_a_request_is_finished_in_the_language_of_its_reply(reply: str) -> None:
         "Installed Python versions are listed below.",
         "Saved the day? Not yet.",
         "Sent from my phone.",
+        "Ich habe die Datei gelesen.",
+        "Ich habe drei Fehler gefunden.",
+        "Ich habe die Logs analysiert.",
+        "Ich habe eine Idee: das Log wird gelöscht.",
+        "Ich habe den Plan geschrieben. Soll ich beginnen?",
     ],
 )
 def test_a_reply_that_only_begins_like_an_end_closes_nothing(reply: str) -> None:
