@@ -318,7 +318,7 @@ class Runtime:
         self.compactor = Compactor(
             self.store,
             self.dag,
-            self.ingest.expected,
+            self.ingest.transcripts.expected,
             self.summarise,
             config,
             rough=host.rough,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..records import Flag
-from ..storage.foreign import Foreign, Row
+from ..storage.foreign import Foreign, Row, json_in
 from .intake import Item
 from .session_links import SessionLink
 from .summaries import NodeItem
@@ -183,7 +183,7 @@ class Earlier:
         message: dict[str, Any] = {"role": role, "content": self._content(role, text, str(row["store_id"]))}
         calls = row.get("tool_calls")
         if calls:
-            message["tool_calls"] = self.payloads.restored_in(_loaded(str(calls), calls), str(row["store_id"]))
+            message["tool_calls"] = self.payloads.restored_in(json_in(str(calls), calls), str(row["store_id"]))
         for name in ("tool_call_id", "tool_name"):
             if row.get(name):
                 message[name] = row[name]
@@ -230,7 +230,7 @@ class Earlier:
                 yield self._node(row)
 
     def _node(self, row: Row) -> NodeItem:
-        sources = _loaded(str(row.get("source_ids") or "[]"), [])
+        sources = json_in(str(row.get("source_ids") or "[]"), [])
         kind = str(row.get("source_type") or "")
         depth = int(row.get("depth") or 0)
         of_nodes = kind.startswith("node") or (not kind.startswith("message") and depth > 0)
@@ -295,16 +295,9 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _loaded(text: str, otherwise: Any) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return otherwise
-
-
 def _parts(text: str) -> list[Any] | None:
     """The list of parts that a text is."""
-    parts = _loaded(text, None) if text.startswith("[{") else None
+    parts = json_in(text, None) if text.startswith("[{") else None
     return parts if _are_parts(parts) and text in _spellings(parts) else None
 
 

@@ -8,7 +8,6 @@ session has stored here already. What the user took back there is kept as taken 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +21,7 @@ from ..ingest import host_compressor
 from ..ops import backup
 from ..records import Flag
 from ..storage.files import Progress, silent
-from ..storage.foreign import HOST, HOST_FILE, Foreign, Row, of_host
+from ..storage.foreign import HOST, HOST_FILE, Foreign, Row, json_in, of_host
 from ..text import content
 from . import replays
 from .earlier import looks_like_summary
@@ -232,10 +231,10 @@ def _item(row: Row, platform: str, *, tip: bool, opens: bool = False, back: bool
     message: dict[str, Any] = {"role": str(row["role"]), "content": _content(row.get("content"))}
     message.update({name: row[name] for name in _TEXTS if row.get(name)})
     if row.get("tool_calls"):
-        message["tool_calls"] = _loaded(row["tool_calls"])
+        message["tool_calls"] = json_in(row["tool_calls"], row["tool_calls"])
     if row.get("reasoning_content") is not None:
         message["reasoning_content"] = row["reasoning_content"]
-    message.update({name: _loaded(row[name]) for name in _LOADED if row.get(name)})
+    message.update({name: json_in(row[name], row[name]) for name in _LOADED if row.get(name)})
     if row.get("platform_message_id"):
         message["message_id"] = row["platform_message_id"]
     if row.get("observed"):
@@ -262,12 +261,5 @@ def _item(row: Row, platform: str, *, tip: bool, opens: bool = False, back: bool
 
 def _content(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(_JSON):
-        return _loaded(value[len(_JSON) :])
+        return json_in(value[len(_JSON) :], value[len(_JSON) :])
     return value
-
-
-def _loaded(text: Any) -> Any:
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        return text

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import BadRequest
 from ..ops import backup
 from ..storage.files import Progress, silent
-from ..storage.foreign import OPENCLAW, Foreign, Row
+from ..storage.foreign import OPENCLAW, Foreign, Row, json_in
 from .intake import Batches, Intake, Item, Taken
 from .ledger import NODE, Ledger, Source
 from .session_links import SessionLink, open_chain
@@ -340,7 +340,7 @@ def _whole(name: str, text: str, files: LargeFiles, key: str) -> Iterator[Piece]
         yield text
         return
     said = found.decode("utf-8", "surrogateescape")
-    parts = _loaded(said) if row.get("mime_type") == "application/json" else None
+    parts = json_in(said, None) if row.get("mime_type") == "application/json" else None
     if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
         yield said
         return
@@ -427,17 +427,10 @@ def _plain(value: Any) -> str | None:
     """A value that is stored as JSON: a text as itself, anything else as JSON."""
     if not isinstance(value, str):
         return None if value is None else json.dumps(value, ensure_ascii=False)
-    read = _loaded(value)
+    read = json_in(value, None)
     return read if isinstance(read, str) else value
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    read = _loaded(value) if isinstance(value, str) else None
+    read = json_in(value, None) if isinstance(value, str) else None
     return read if isinstance(read, Mapping) else {}
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None

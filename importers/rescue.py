@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -113,7 +112,7 @@ def apply(deps: Access, named: str = "", progress: Progress = silent) -> Rescue:
 
 
 def _kept_as(path: Path, now: float) -> Path:
-    return path.with_name(f"{path.stem}-damaged-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}{path.suffix}")
+    return path.with_name(f"{path.stem}-damaged-{disk.stamp(now)}{path.suffix}")
 
 
 def _write(deps: Access, done: Rescue, path: Path, progress: Progress) -> None:

@@ -101,8 +101,8 @@ class Ingest:
         self._named = named  # how a name or an id is stored
         self._lost = lost
         self._lock = threading.Lock()
-        self._transcripts = Transcripts(store, sessions)
-        self._first_messages = FirstMessages(store, sessions, self._transcripts, dag)
+        self.transcripts = Transcripts(store, sessions)
+        self._first_messages = FirstMessages(store, sessions, self.transcripts, dag)
         self._windows: OrderedDict[str, Window] = OrderedDict()
         self._left: OrderedDict[str, Window] = OrderedDict()  # as they were when another file was in use
         self._locks: dict[str, threading.RLock] = {}
@@ -148,9 +148,9 @@ class Ingest:
     def begin_anew(self, session: Session, messages: Messages) -> None:
         """The user has taken back all there was: the conversation begins again, with these. Raises StoreError."""
         with self._session_lock(session.session_id):
-            rows = [item.store_id for item in self._transcripts.expected(session, None)]
+            rows = [item.store_id for item in self.transcripts.expected(session, None)]
             reads = [self._read(message, n, frozenset(), FirstMessage()) for n, message in enumerate(messages)]
-            retract = self._transcripts.own_rows(session, self._gone(session, rows, reads))
+            retract = self.transcripts.own_rows(session, self._gone(session, rows, reads))
             if retract:
                 last = self._store.last_seq(session.conversation_id)
                 self._store.append(
@@ -246,7 +246,7 @@ class Ingest:
 
         ``roomy``: what could be respaced was.
         """
-        ancestry = self._transcripts.conversations(session)
+        ancestry = self.transcripts.conversations(session)
         first_message = (
             self._first_messages.first_message(session, messages, ancestry) if window is None else FirstMessage()
         )
@@ -257,7 +257,7 @@ class Ingest:
         else:
             known, head, before, assembly = 0, Entries([]), 0.0, first_message.assembly
             last_seq = self._store.last_seq(session.conversation_id)
-            expected = self._behind(assembly, self._transcripts.listed(session, assembly))
+            expected = self._behind(assembly, self.transcripts.listed(session, assembly))
         reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
         reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
         reads = _named_by_rows(reads, self._was(session, messages) if window is None else (), expected)
@@ -276,11 +276,11 @@ class Ingest:
         # A list that bears our context message is not foreign: behind it the user may have taken back all that the prompt showed.
         gone = self._gone(session, plan.retracted, reads)
         unaligned = known == 0 and plan.unaligned and assembly is None and (bool(gone) or not plan.retracted)
-        forked = session.origin == "branch" and known == 0 and self._transcripts.fork(session, plan.places)
+        forked = session.origin == "branch" and known == 0 and self.transcripts.fork(session, plan.places)
         if forked:
             last_seq = self._store.last_seq(session.conversation_id)
         # A foreign list is no proof that the user took anything back.
-        plan.retracted = self._transcripts.own_rows(session, () if unaligned or forked else gone)
+        plan.retracted = self.transcripts.own_rows(session, () if unaligned or forked else gone)
         entries = [Entry(read.ids, read.digest, read.own) for read in reads]
         last_known = next((entry.ids[-1] for entry in reversed(head) if entry.ids), 0)
         changes = _Changes(messages[known:], theirs, plan, unaligned, last_known, first_message.kind == "unknown",
@@ -360,7 +360,7 @@ class Ingest:
         with self._store.writing():
             for whole in crowds:
                 rows = self._store.between(own_id, whole)
-                fixed = self._transcripts.inherited_between(session, whole)
+                fixed = self.transcripts.inherited_between(session, whole)
                 places = spaced([pos for _, pos in rows], whole, fixed)
                 self._store.move([(store_id, places[pos]) for store_id, pos in rows])
                 self._dag.moved(own_id, whole, places)
@@ -547,10 +547,6 @@ class Ingest:
         rest = [expected_of(row, row.pos) for row in (heads[store_id] for store_id in ids if store_id in heads)]
         return [*rest, *window.pending], heads[last[0]].pos if last and last[0] in heads else 0.0
 
-    def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
-        """The transcript that a live list which shows ``assembly`` (None: no summaries yet) should show behind it."""
-        return self._transcripts.expected(session, assembly)
-
     def _cores(self, store_ids: Sequence[int]) -> dict[int, Core]:
         """Cores of rows, for the search for joined and edited ones."""
         cores = dict.fromkeys(store_ids, Core(""))
@@ -642,7 +638,7 @@ class Ingest:
         new = {n for n, place in enumerate(places) if place.new and not place.ids and place.rest is None}
         if not new:
             return [], places
-        retracted = self._behind(changes.assembly, self._transcripts.taken_back(session))
+        retracted = self._behind(changes.assembly, self.transcripts.taken_back(session))
         if not retracted:
             return [], places
         heads = self._store.heads_of([*(i for place in places for i in place.ids), changes.last_known])
@@ -661,14 +657,14 @@ class Ingest:
             if found is not None:
                 restored.append(found)
                 if (instead := places[n].revises) is not None:  # what was said in its place is taken back for it
-                    changes.plan.retracted += self._transcripts.own_rows(session, [instead])
+                    changes.plan.retracted += self.transcripts.own_rows(session, [instead])
                 places[n], at = Place((found.store_id,)), found.pos
             elif until[n] == math.inf:  # behind the last row: what follows the first new message was said anew
                 break
         if restored:
             heads.update({row.store_id: row for row in restored})
             _between(places, [[heads[i].pos for i in place.ids if i in heads] for place in places])
-        return self._transcripts.inherit_again(session, retracted, restored), places
+        return self.transcripts.inherit_again(session, retracted, restored), places
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..text.salience import lazy
+from ..text.salience import GERMAN_MONTHS, lazy
 
 _PROPER: Final = r"(?P<value>(?-i:[A-ZÄÖÜÁÉÍÓÚÑ][a-zà-ÿ-]+(?: [A-ZÄÖÜÁÉÍÓÚÑ][a-zà-ÿ-]+){0,2}))"
-_MONAT: Final = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)"
 _MES: Final = "(?:enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre)"
-_TAG: Final = rf"(?P<value>\d{{1,2}}\. ?(?:{_MONAT}(?: \d{{4}})?|\d{{1,2}}\.(?:\d{{4}}|\d\d)?)|\d{{4}}-\d\d-\d\d)"
+_TAG: Final = (
+    rf"(?P<value>\d{{1,2}}\. ?(?:{GERMAN_MONTHS}(?: \d{{4}})?|\d{{1,2}}\.(?:\d{{4}}|\d\d)?)|\d{{4}}-\d\d-\d\d)"
+)
 _DIA: Final = rf"(?P<value>\d{{1,2}} de {_MES}(?: del? \d{{4}})?|\d{{1,2}}/\d{{1,2}}/\d{{4}}|\d{{4}}-\d\d-\d\d)"
 _UNITS: Final = (
     r"€|%|(?:Euro|EUR|Dollar|Sekunden?|Minuten?|Stunden?|Tage?n?|Wochen?|Monate?n?|Jahre?n?|Seiten|Wörter|euros?|dólares|"

@@ -34,7 +34,7 @@ from ..storage.foreign import of_host
 from ..storage.meta import Meta
 from ..storage.payloads import inflated, unpacked
 from ..storage.upgrade import BACKUPS
-from .render import size
+from .render import moment, size
 from .survey import unsound
 
 KEEP = 10
@@ -73,9 +73,8 @@ class Backup:
             return 0
 
     def __str__(self) -> str:
-        when = f"{datetime.fromtimestamp(self.made_at, UTC):%Y-%m-%d %H:%M:%SZ}"
-        held = size(self.bytes)
-        return f"{self.path.name} of {when}, {self.messages:,} messages, {held}" + ("" if self.sound else ", not sound")
+        held, sound = size(self.bytes), "" if self.sound else ", not sound"
+        return f"{self.path.name} of {moment(self.made_at)}, {self.messages:,} messages, {held}{sound}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +187,7 @@ def _belongs(backup: Backup, stem: str, mine: Facts | None) -> bool:
 def stamped(database: Path, now: float, stem: str = "", end: str = ".sqlite3") -> Path:
     """A file name in the backup folder that nobody has taken yet."""
     folder = backup_folder(database)
-    stem = f"{stem or database.stem}-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
+    stem = f"{stem or database.stem}-{disk.stamp(now)}"
     taken = {path.name.partition(".")[0] for path in folder.glob(f"{stem}*")} if folder.is_dir() else set()
     name, n = stem, 2
     while name in taken:

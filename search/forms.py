@@ -266,7 +266,7 @@ _LANGUAGES: Final = {
 }  # fmt: skip
 
 _LATIN: Final = tuple(name for name, of in _LANGUAGES.items() if of.endings[-1].isascii())
-_ENGLISH: Final = frozenset(
+ENGLISH: Final = frozenset(
     """a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in
     into is it its me my no not of on or our she so than that the their them then there these they this to up us was
     we were what when where which while who whom whose why will with would you your""".split()
@@ -290,7 +290,7 @@ def languages(text: str) -> tuple[str, ...]:
     where nothing tells, all that are written in Latin letters."""
     lowered = text.lower()
     said = _WORD.findall(lowered)
-    english = sum(word in _ENGLISH for word in said)
+    english = sum(word in ENGLISH for word in said)
     scores = {
         name: sum(word in of.common for word in said) + min(2, sum(letter in of.letters for letter in lowered))
         for name, of in _LANGUAGES.items()

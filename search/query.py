@@ -524,13 +524,10 @@ def stems(text: str) -> tuple[str, ...]:
 
 # -- stop words ------------------------------------------------------------------------------------------
 # Chinese is written without spaces: there particles, pronouns and question words split a run of characters.
-STOP_WORDS = frozenset(
-    """a about after all also am an and any are as at be been before being but by can could did do does doing done for
-    from had has have having he her here hers him his how i if in into is it its just me might my no nor not now of on or
-    our ours out over own she should so some such than that the their theirs them then there these they this those to too
-    under up us very was we were what when where which while who whom whose why will with would you your yours
-    please tell don didn doesn isn wasn aren weren won wouldn couldn shouldn hasn haven hadn ain
-    t s re ve ll d m""".split()
+STOP_WORDS = forms.ENGLISH.union(
+    """after also am before being doing done having here hers him just might nor now ours out over own should some such theirs
+    those too under very yours please tell ain aren couldn didn doesn don hadn hasn haven isn shouldn wasn weren won wouldn
+    d ll m re s t ve""".split()
 )
 
 _PARTICLES = re.compile(

@@ -124,12 +124,17 @@ def _is_alone(file: BinaryIO) -> bool:
     return True
 
 
+def stamp(at: float) -> str:
+    """A time as part of a file's name; names sort by it."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y%m%d-%H%M%S}"
+
+
 def stand_in(database: Path, now: float) -> Path:
     """A name for a file that stands in for a database, in the order of time; it says which process it is of.
 
     None is given out twice: what was merged of a file is noted under its name.
     """
-    stem = f"{database.stem}.standby-{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}"
+    stem = f"{database.stem}.standby-{stamp(now)}"
     names = (database.with_name(f"{stem}-{n}-{os.getpid()}.db") for n in _STAND_INS)
     return next(path for path in names if not os.path.lexists(path))  # SQLite would follow a link that leads nowhere
 

@@ -561,9 +561,7 @@ _READ_OF_LEDGER: Final = "ledger:*"
 _AMBIGUOUS: Final = frozenset(("carried",))
 #: Their rows go only when an operator removes conversations.
 _LASTING: Final = ("messages", "nodes", "conversations", "sessions", "archives", "blocks")
-_OTHER_TREES: Final = frozenset(
-    re.findall(r"CREATE (?:UNIQUE )?INDEX (\w+)", " ".join(text for _, text in migrations.statements()))
-)
+_OTHER_TREES: Final = frozenset(migrations.INDEX.findall(" ".join(text for _, text in migrations.statements())))
 _NAMES_OF_SESSIONS: Final = "sqlite_autoindex_sessions_1"
 _FITS: Final[dict[str, tuple[type, ...]]] = {
     "INTEGER": (int,),

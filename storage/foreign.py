@@ -7,6 +7,7 @@ beside a running program it is read like SQLite reads, without a lock that lasts
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -176,6 +177,14 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
         disk.uri(path.absolute(), how), uri=True, timeout=_BUSY_S, isolation_level=None,
         check_same_thread=False,
     )  # fmt: skip
+
+
+def json_in(text: Any, otherwise: Any) -> Any:
+    """The JSON that a column of another program holds; ``otherwise`` where it is none."""
+    try:
+        return json.loads(text)
+    except (TypeError, ValueError):
+        return otherwise
 
 
 def _text(raw: bytes) -> str:

@@ -309,8 +309,8 @@ HOLDS: Final = {
     "seals": "checksums of what is stored",
     "sessions": "sessions",
 }
-_INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
-_INDEXES: Final = {found[1]: text for _, text in statements() if (found := _INDEX.match(text))}
+INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
+_INDEXES: Final = {found[1]: text for _, text in statements() if (found := INDEX.match(text))}
 TABLES: Final = frozenset(table for table, _ in statements())
 _OURS: Final = f"m.type = 'table' AND m.name IN ({', '.join(repr(table) for table in sorted(TABLES))})"
 _COLUMNS: Final = f"SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}"
@@ -552,7 +552,7 @@ def mend(connection: sqlite3.Connection) -> None:
     """
     there = {name: (kind, text) for name, kind, text in connection.execute("SELECT name, type, sql FROM sqlite_master")}
     for table, statement in statements():
-        found = _INDEX.match(statement)
+        found = INDEX.match(statement)
         if found is None or table not in there:
             continue
         kind, text = there.get(found[1], ("index", None))

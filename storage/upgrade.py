@@ -19,7 +19,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -219,7 +218,7 @@ def _backed_up(connection: sqlite3.Connection, path: Path, folders: Sequence[Pat
     folder, name = path.parent / BACKUPS, f"{path.stem}-before-upgrade"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial, journal = folder / f".{name}.partial", folder / f".{name}.partial-journal"
-    target = folder / f"{name}-{datetime.fromtimestamp(time.time(), UTC):%Y%m%d-%H%M%S}.sqlite3"
+    target = folder / f"{name}-{disk.stamp(time.time())}.sqlite3"
     try:
         for left in (partial, journal):  # of a process that was killed
             left.unlink(missing_ok=True)

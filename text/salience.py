@@ -140,10 +140,10 @@ whl exe dll so ipynb proto tf vue svelte swift scala lua pl r diff patch service
 _EXTENSIONS: Final = frozenset(_EXTENSIONS_WORDS.split())
 
 #: A German day is no end: "am 3. Mai".
-_MONAT = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)"
+GERMAN_MONTHS: Final = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)"
 #: A title in front of a name ends no sentence.
 _TITLED = r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bProf\.)"
-_SENTENCE_END = lazy(rf"(?<=[.!?]){_TITLED}(?!(?<=\d\.)\s+{_MONAT}\b)\s+|(?<=[。！？])|\n+")
+_SENTENCE_END = lazy(rf"(?<=[.!?]){_TITLED}(?!(?<=\d\.)\s+{GERMAN_MONTHS}\b)\s+|(?<=[。！？])|\n+")
 _QUOTES = lazy('["“«„「]')
 _QUOTATION = lazy(
     r"(?<!\w)\"(?=\S)[^\"\n]{1,600}(?<=\S)\"(?!\w)|“[^“”\n]{1,600}”|«[^«»\n]{1,600}»|„[^„“\n]{1,600}“|「[^「」\n]{1,600}」"

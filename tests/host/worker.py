@@ -168,7 +168,7 @@ class Worker:
         raw = [store_id for entry in transcript.entries for store_id in entry.ids]
         below = runtime.dag.messages_below(transcript.assembly.roots) if transcript.assembly else ()
         shown = Counter([*raw, *below])
-        thread = [item.store_id for item in runtime.ingest.expected(session, None)]
+        thread = [item.store_id for item in runtime.ingest.transcripts.expected(session, None)]
         return {
             "principal": session.principal,
             "origin": session.origin,

@@ -176,7 +176,7 @@ def test_a_list_goes_past_what_was_taken_back_before_the_outage(tmp_path: Path) 
     pair.other.db.close()
     pair.merge()
 
-    thread = [item.store_id for item in pair.one.ingest.expected(pair.one.session("u"), None)]
+    thread = [item.store_id for item in pair.one.ingest.transcripts.expected(pair.one.session("u"), None)]
     shown = digests(row.stored_json for row in pair.one.whole_store.rows(thread))
     assert shown == digests([*first, *rest, *chat().turns(1, first=9)])
 
@@ -197,7 +197,7 @@ def test_what_another_agent_said_meanwhile_is_not_taken_back(
             pair.one.leases.join(WORKS_AT.format("u"))
     pair.merge()
 
-    thread = [item.store_id for item in pair.one.ingest.expected(pair.one.session("u"), None)]
+    thread = [item.store_id for item in pair.one.ingest.transcripts.expected(pair.one.session("u"), None)]
     shown = digests(row.stored_json for row in pair.one.whole_store.rows(thread))
     assert shown == digests([*first, *(chat().user("yes").says("done") if beside else ()), *rest])
 

@@ -42,7 +42,7 @@ def test_a_redacted_message_that_cannot_be_read_is_shown_without_its_secret(tmp_
     assert "[redacted:" in compacted[-2]["content"]
     assert transcript.assembly is not None
     shown = [store_id for entry in transcript.entries for store_id in entry.ids]
-    thread = [item.store_id for item in world.ingest.expected(world.session(), None)]
+    thread = [item.store_id for item in world.ingest.transcripts.expected(world.session(), None)]
     assert sorted([*shown, *world.dag.messages_below(transcript.assembly.roots)]) == sorted(thread)
 
 

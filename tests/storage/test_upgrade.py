@@ -224,7 +224,7 @@ def test_what_was_not_indexed_yet_is_indexed_by_the_next_search(old: Old) -> Non
 def test_a_conversation_goes_on_where_it_was(old: Old) -> None:
     """Its thread is known, a compaction adopts what is there, nothing is stored twice."""
     world = World(old.home, fresh_tail_count=8)
-    thread = [item.store_id for item in world.ingest.expected(world.session(), None)]
+    thread = [item.store_id for item in world.ingest.transcripts.expected(world.session(), None)]
     live = [row.stored_json for row in world.runtime.whole_store.rows(thread)] + [
         {"role": "user", "content": "and then?"}
     ]

@@ -86,7 +86,7 @@ class Branching:
 
     def shown(self, name: str) -> list[str]:
         runtime = self.host.runtime
-        thread = runtime.ingest.expected(runtime.session(name), None)
+        thread = runtime.ingest.transcripts.expected(runtime.session(name), None)
         return texts(row.stored_json for row in runtime.store.rows([item.store_id for item in thread]))
 
     def holds(self) -> None:

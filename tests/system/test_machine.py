@@ -356,7 +356,9 @@ class Hosted(RuleBasedStateMachine):
     def the_list_is_in_order(self) -> None:
         """P1: what the host shows is found in the thread in the host's order."""
         transcript = self.world.take(copy.deepcopy(self.live), self.current)
-        thread = [item.store_id for item in self.world.ingest.expected(self.world.session(self.current), None)]
+        thread = [
+            item.store_id for item in self.world.ingest.transcripts.expected(self.world.session(self.current), None)
+        ]
         place = {store_id: n for n, store_id in enumerate(thread)}
         shown = [store_id for entry in transcript.entries for store_id in entry.ids]
         assert all(store_id in place for store_id in shown), "a message that is shown is not part of the thread"

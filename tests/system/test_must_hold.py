@@ -121,7 +121,7 @@ def covered(world: World, live: Chat) -> None:
     """P3 and P4, by the function of the design and by the tests' own count."""
     transcript = world.take(live)
     roots = transcript.assembly.roots if transcript.assembly is not None else ()
-    thread = [item.store_id for item in world.ingest.expected(world.session(), None)]
+    thread = [item.store_id for item in world.ingest.transcripts.expected(world.session(), None)]
     raw = [store_id for entry in transcript.entries for store_id in entry.ids]
     assert dags.coverage(thread, world.dag.messages_below(roots), raw) == (set(), set())
     assert world.gaps(live) == ([], [])
@@ -358,7 +358,7 @@ def test_killed_at_any_statement_the_old_or_the_new_state_is_there(tmp_path: Pat
             assert last.digest
             assert len(world.dag.nodes(last.roots)) == len(last.roots)
             tail = [store_id for store_id in last.tail_ids]  # noqa: C416
-            thread = [item.store_id for item in world.ingest.expected(world.session(), None)]
+            thread = [item.store_id for item in world.ingest.transcripts.expected(world.session(), None)]
             assert dags.coverage(thread, world.dag.messages_below(last.roots), tail) == (set(), set())
         live = world.compact(messages.copy(), threshold=4000)
         assert world.gaps(live) == ([], [])

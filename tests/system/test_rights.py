@@ -359,7 +359,7 @@ def test_what_the_user_took_back_whole_is_kept_and_not_shown(world: Gateway, res
     rows = [row for rows in world.runtime.store.row_batches() for row in rows if row.head.session_id == "undone"]
 
     assert [bool(row.head.flags & Flag.RETRACTED) for row in rows] == [True, True, False]
-    assert [item.store_id for item in world.runtime.ingest.expected(session, None)] == [rows[-1].store_id]
+    assert [item.store_id for item in world.runtime.ingest.transcripts.expected(session, None)] == [rows[-1].store_id]
     assert "unaligned list" not in world.topics()
 
 

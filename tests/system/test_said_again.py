@@ -103,7 +103,9 @@ class Story:
 
     def shown(self) -> list[str]:
         runtime = self.host.runtime
-        rows = runtime.store.rows([item.store_id for item in runtime.ingest.expected(runtime.session("s"), None)])
+        rows = runtime.store.rows(
+            [item.store_id for item in runtime.ingest.transcripts.expected(runtime.session("s"), None)]
+        )
         return ["(record)" if row.head.flags & Flag.IMPORTED else texts([row.stored_json])[0] for row in rows]
 
 

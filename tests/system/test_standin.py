@@ -295,7 +295,9 @@ def test_a_summary_whose_depth_is_none_is_repaired(outage: Outage) -> None:
 
 def thread(host: Host) -> list[Any]:
     session = host.runtime.session(host.session_id)
-    return list(host.runtime.store.rows([item.store_id for item in host.runtime.ingest.expected(session, None)]))
+    return list(
+        host.runtime.store.rows([item.store_id for item in host.runtime.ingest.transcripts.expected(session, None)])
+    )
 
 
 CLOSER = """

@@ -253,7 +253,7 @@ class Terminal:
             assert all(have[text] <= said[text] for text in have), session  # nothing twice
         if self.agent.live:
             seen = runtime.observe(self.session, list(self.agent.live))
-            shown = [item.store_id for item in runtime.ingest.expected(runtime.session(self.session), None)]
+            shown = [item.store_id for item in runtime.ingest.transcripts.expected(runtime.session(self.session), None)]
             raw = [entry.ids[-1] for entry in seen.transcript.entries if entry.ids and not entry.own]
             assert raw == [item for item in shown if item in raw]
             roots = seen.transcript.assembly.roots if seen.transcript.assembly else ()

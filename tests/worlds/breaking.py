@@ -228,7 +228,7 @@ class Host:
         raw = [store_id for entry in transcript.entries for store_id in entry.ids]
         roots = transcript.assembly.roots if transcript.assembly else ()
         counted = Counter([*raw, *(store_id for root in roots for store_id in dag.messages_below([root]))])
-        thread = [item.store_id for item in self.runtime.ingest.expected(session, None)]
+        thread = [item.store_id for item in self.runtime.ingest.transcripts.expected(session, None)]
         return sum(1 for store_id in thread if store_id not in counted), sum(1 for n in counted.values() if n > 1)
 
 

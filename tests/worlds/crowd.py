@@ -265,7 +265,7 @@ class Talker:
         session = self.agent.session
         if self.agent.live:
             seen = runtime.observe(session, list(self.agent.live))
-            shown = {item.store_id for item in runtime.ingest.expected(runtime.session(session), None)}
+            shown = {item.store_id for item in runtime.ingest.transcripts.expected(runtime.session(session), None)}
             raw = {entry.ids[-1] for entry in seen.transcript.entries if entry.ids and not entry.own}
             roots = seen.transcript.assembly.roots if seen.transcript.assembly else ()
             if shown - raw != set(runtime.dag.messages_below(roots)) - raw:

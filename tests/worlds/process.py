@@ -256,7 +256,7 @@ class World:
 
     def thread(self, session_id: str = "s") -> Messages:
         """The conversation as a live list without summaries should show it."""
-        ids = [item.store_id for item in self.ingest.expected(self.session(session_id), None)]
+        ids = [item.store_id for item in self.ingest.transcripts.expected(self.session(session_id), None)]
         return [row.stored_json for row in self.store.rows(ids)]
 
     def flagged(self, flag: Flag) -> Messages:
@@ -270,7 +270,7 @@ class World:
         roots = transcript.assembly.roots if transcript.assembly else ()
         below = [store_id for root in roots for store_id in self.dag.messages_below([root])]
         counted = Counter([*raw, *below])
-        thread = [item.store_id for item in self.ingest.expected(self.session(session_id), None)]
+        thread = [item.store_id for item in self.ingest.transcripts.expected(self.session(session_id), None)]
         return (
             [self.store.text(store_id) for store_id in thread if store_id not in counted],
             [self.store.text(store_id) for store_id, times in counted.items() if times > 1],

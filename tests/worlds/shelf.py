@@ -170,7 +170,9 @@ class Shelf:
     def shown(self) -> list[dict[str, Any]]:
         """What the database shows of the chat."""
         world = self.world
-        rows = world.runtime.whole_store.rows([item.store_id for item in world.ingest.expected(self.session(), None)])
+        rows = world.runtime.whole_store.rows(
+            [item.store_id for item in world.ingest.transcripts.expected(self.session(), None)]
+        )
         return [row.stored_json for row in rows if not row.head.flags & Flag.IMPORTED]
 
     def verdict(self) -> tuple[int, int, int]:
