@@ -353,6 +353,9 @@ def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
         flat = salience.normal(line.strip(" \t-*•>#"))
         copied = _is_copied_call(line, source) or (len(flat) >= _OWN_LINE and _is_told(flat, source))
         (told if copied else kept).append(line)
+    if not source.haystack.contains(prompts.LEFT_OUT):  # a small model takes the place of the hint for somebody's words
+        rest, placed = strike("\n".join(kept), (f" {prompts.LEFT_OUT}",))
+        kept, told = [rest], [*told, *placed]
     return ("\n".join(kept).strip(), tuple(told)) if told else (text, ())
 
 

@@ -370,6 +370,13 @@ def test_going_on_with_the_prompt_is_no_record(text):
     assert judged(text).reasons == PLAYS_ON
 
 
+def test_the_place_of_the_hint_told_as_somebodys_words_is_left_out_of_the_record() -> None:
+    """As a small model writes it; the rest is a good record."""
+    verdict = judged(f"{GOOD}\nThe user asked for more details about {prompts.LEFT_OUT}. The tests were not run.")
+
+    assert (verdict.reasons, verdict.text) == ((), f"{GOOD}\nThe tests were not run.")
+
+
 def test_a_call_copied_from_the_source_is_left_out_of_the_record() -> None:
     """Whole or as the prompt showed it; the rest may be a good record."""
     call = "[calls terminal] command: cat src/importer/run.py | grep -n batch_size"
