@@ -37,9 +37,9 @@ _CHANGED: Final = (
     r"created|written|wrote|deleted|patched|renamed)"
 )
 _CLAIM = lazy(
-    rf"(?:^|(?<=[.;:] )|\b(?:assistant|agent|it|i|and|then|also|has|have)[ \t]+)[-*•\s]*"
+    rf"(?:^|(?<=[.;:] )|\b(?:assistant|agent|it|i|and|then|also|has|have)[ \t])[-*• \t]*"
     rf"{_CHANGED} (?:the )?(?:file )?[`\"'*]*(?P<does>{_FILE})\b|"
-    rf"(?P<was>{_FILE})[`\"'*]* (?:was|were|has been)(?: then| now| also| successfully)? {_CHANGED}\b(?! by\b)",
+    rf"(?<![\w./~-])(?P<was>{_FILE})[`\"'*]* (?:was|were|has been)(?: then| now| also| successfully)? {_CHANGED}\b(?! by\b)",
     re.IGNORECASE | re.MULTILINE,
 )
 #: Of a sentence that tells of no deed of the agent, or of none that was done.

@@ -27,6 +27,8 @@ _NOT: Final = lazy(
     r"|不|别|勿|禁止",
     re.IGNORECASE,
 )
+#: Of an order, that it is for no deed: "push nothing".
+_NOTHING: Final = lazy(r"\b(?:nothing|nichts|nada|rien|niente|ничего)\b", re.IGNORECASE)
 _CHANGE: Final = lazy(
     r"\b(?:from (?:now|here) on|going forward|instead|no longer|any ?more|actually|changed my mind|rather than|"
     r"as of (?:now|today)|ab (?:jetzt|sofort|heute)|von nun an|stattdessen|statt|nicht mehr|nur noch|doch lieber|"
@@ -527,7 +529,8 @@ def turns_from(later: str, earlier: str) -> bool:
     if turn is None or not words or lifts(earlier):
         return False
     if turn.kind == "do":
-        return not _negative(later) and not for_once(later) and _stems(words) == _stems(_banned(earlier))
+        orders = not _negative(later) and not _NOTHING.search(later) and not for_once(later)
+        return orders and _stems(words) == _stems(_banned(earlier))
     if _is_of_several(earlier):
         return False
     if turn.kind == "end":

@@ -115,6 +115,11 @@ _THE: Final = lazy(
     rf"{_ARTICLES} (?P<noun>[\w-]+))(?!\w)",
     re.IGNORECASE,
 )
+_ON_THIS: Final = lazy(
+    r"\b(?:on|in|for|about|to|with|zu|für|in|bei|über|en|sobre|para|sur|pour|su|per) "
+    r"(?:this|that|it|these|those|diese[rsmn]?|es[aeo]s?|est[aeo]s?|ça|cela|quest[aeio])(?: (?:one|ones))?[.!]?$",
+    re.IGNORECASE,
+)
 _QUOTES: Final = re.compile('["“«„「]')
 
 Kind = Literal["to", "end", "do"]
@@ -154,7 +159,9 @@ def turn(sentence: str) -> Turn | None:
 
 
 def is_at_hand(said: str, rule: str) -> bool:
-    """Is what ends a thing at hand: "this summary", or "the summary" where a rule does not say "the" as well?"""
+    """Is what ends a thing at hand: "this summary", "comments on this", or "the summary" where no rule says "the" as well?"""
+    if _ON_THIS.search(said):
+        return True
     found = _THE.match(said)
     if found is None or not found["noun"]:
         return found is not None

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import linear
 
-from hermes_lcm.llm import prompts
+from hermes_lcm.llm import claims, prompts
 from hermes_lcm.llm.client import Reply
 from hermes_lcm.llm.source import Source
 from hermes_lcm.llm.verify import Band, Verdict, anchor_line, band, check, strike, suspects, tidy
@@ -763,6 +763,16 @@ def test_judging_takes_linear_time(piece):
         tidy(text)
 
     assert linear.excess(judge, piece * (100_000 // len(piece)), piece * (500_000 // len(piece))) <= linear.LIMIT
+
+
+@pytest.mark.parametrize("piece", ["a-", "a/", "a.", "é", "\n"])
+def test_looking_for_claims_takes_linear_time(piece):
+    """One word may be very long, as a path or a digest that a tool showed."""
+
+    def judge(text):
+        claims.unfounded(text, SOURCE)
+
+    assert linear.excess(judge, piece * (4_000 // len(piece)), piece * (20_000 // len(piece))) <= linear.LIMIT
 
 
 @pytest.mark.parametrize("named", ["row-90817", "msg_1..msg_3", "5000-row", "importer-250"])
