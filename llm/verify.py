@@ -95,7 +95,10 @@ _THINKING = lazy(
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
 #: A sentence, or a line without an end of one.
 _UNIT = lazy(r"\S[^\n]*?(?:[.!?](?=\s)|[。！？]|(?=\n)|\Z)")
-_LOOPED: Final = 3  # sentences that stand there again, and that a record has at least
+_LEAST_TOLD, _LOOPED = (
+    3,
+    6,
+)  # sentences of a record at least, and of a loop behind it: two said again may be half a record
 _FIGURES = lazy(r"(?<!\S)\d[\d.,:]*(?!\S)")
 _NEW_RUNS: Final = 0.45
 _ROLL_LINE: Final = 400
@@ -232,7 +235,7 @@ def _told_all(text: str) -> str:
         else:
             again, end = 0, unit.end()
             told.add(said)
-    return text[:end] if min(again, len(told)) >= _LOOPED else text
+    return text[:end] if again >= _LOOPED and len(told) >= _LEAST_TOLD else text
 
 
 def _turns_in_circles(text: str) -> bool:

@@ -129,6 +129,17 @@ _CHINESE: Final = re.compile(
 )
 
 
+#: Of a clause of a reply, that what it names is still to be done.
+_STILL_OPEN: Final = re.compile(
+    r"\bnot\b.{0,60}\byet\b|\bnext,? (?:i['’]ll|i will|comes)\b|\b(?:i['’]ll|i will)\b.{0,60}\bnext\b|\bremains?\b|"
+    r"\bstill (?:to|needs?|open|missing|pending)\b|\b(?:is|are) (?:left|pending|outstanding)\b|\bnoch (?:nicht|offen|zu)\b|"
+    r"\bfehlt noch\b|\bals nächstes\b|\b(?:todavía|aún) no\b|\bqueda pendiente\b|\bpas encore\b|\breste(?:nt)? à\b|"
+    r"\bnon ancora\b|\bainda não\b|\bещё не\b|还没|尚未|还剩|接下来",
+    re.IGNORECASE,
+)
+_CLAUSE: Final = re.compile(r"(?<=[.!?;])\s+|[。；！？\n]|,? but ")
+
+
 class _Task(NamedTuple):
     """A task: its verb, where one tells it, and the stems of the words that tell it from others."""
 
@@ -141,12 +152,18 @@ def has_untold(request: str, replies: Sequence[str], *, whole: bool = True) -> b
 
     A reply may speak of all of them without a name ("Done."), unless ``whole`` is False: it is one to another request then.
     """
-    said = " ".join(replies).lower()
     listed, joined = _tasks(request)
     tasks = listed or joined
-    if len(tasks) < _LEAST or (whole and (_ALL if listed else _ALL_OF_IT).search(said)):
+    if len(tasks) < _LEAST:
         return False
+    clauses = [each for reply in replies for each in _CLAUSE.split(reply.lower())]
+    said = " ".join(each for each in clauses if not _STILL_OPEN.search(each))
     missing = [each for each in tasks if not _is_named(each, said)]
+    still = " ".join(each for each in clauses if _STILL_OPEN.search(each))
+    if any(each.words and _is_named(each, still) for each in missing):
+        return True
+    if whole and (_ALL if listed else _ALL_OF_IT).search(said):
+        return False
     if not listed and len(missing) == len(tasks):
         return False  # the reply uses other words, or another language: it is an end as any other is
     return bool(missing) and not (whole and _is_bare(replies[-1], tasks, within=not listed))

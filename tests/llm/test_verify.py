@@ -125,11 +125,11 @@ def test_an_answer_that_goes_round_in_circles_ends_where_it_had_told_all(sign: s
 
 
 def test_an_answer_that_was_cut_in_something_new_is_refused() -> None:
-    """However often it said something before."""
+    """However often it said something before; nor are a few sentences said again a sign that it had told all."""
     circle = "The tests were not run.\n"
-    text = f"{GOOD}\n{circle * 5}The assistant then began to move the back"
 
-    assert judged(text, finish_reason="length").reasons == ("it did not end by itself (finish_reason length)",)
+    for text in (f"{GOOD}\n{circle * 9}The assistant then began to move the back", f"{GOOD}\n{GOOD}\nThe tas"):
+        assert judged(text, finish_reason="length").reasons == ("it did not end by itself (finish_reason length)",)
 
 
 @pytest.mark.parametrize(
