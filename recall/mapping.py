@@ -156,13 +156,15 @@ class _Job:
 
     def complete(self, rules: str, text: str, most: int, of: int = 0) -> str | None:
         """One reply, about message ``of``; None where there is none, or no budget for it."""
-        fence = f"data-{secrets.token_hex(4)}"
-        asked = f"Question: {self.prompt}\n\n<{fence}>\n{text}\n</{fence}>\n\nThe question again: {self.prompt}"
-        cost = tokens.count(asked) + most
+        cost = (
+            tokens.count(f"{self.prompt}\n{text}\n{self.prompt}") + most
+        )  # not the fence: the same map costs the same again
         with self.lock:
             if not self.open():
                 return None
             self.left, self.used = self.left - cost, self.used + cost
+        fence = f"data-{secrets.token_hex(4)}"
+        asked = f"Question: {self.prompt}\n\n<{fence}>\n{text}\n</{fence}>\n\nThe question again: {self.prompt}"
         messages = [{"role": "system", "content": rules}, {"role": "user", "content": asked}]
         config = self.caller.config
         route = config.expansion_model or config.summary_model
