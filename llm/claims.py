@@ -107,7 +107,7 @@ def _is_reading(name: str, arguments: str) -> bool:
 
 
 def _spoken(line: SourceLine) -> Iterator[str]:
-    """Sentences of a line that may speak of a change; whatever is said in another language may, and what a shell shows."""
+    """Sentences of a line that may tell of a change: all that are not English, and all that a shell shows."""
     shown = line.role == "tool" and _READS.match(line.tool_name or "read") is None
     text = _CALL.sub("", line.text)
     for sentence in text.splitlines() if line.role == "tool" else salience.sentences(text):

@@ -95,10 +95,8 @@ _THINKING = lazy(
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
 #: A sentence, or a line without an end of one.
 _UNIT = lazy(r"\S[^\n]*?(?:[.!?](?=\s)|[。！？]|(?=\n)|\Z)")
-_LEAST_TOLD, _LOOPED = (
-    3,
-    6,
-)  # sentences of a record at least, and of a loop behind it: two said again may be half a record
+_LEAST_TOLD: Final = 3  # sentences of a record that ends in circles
+_LOOPED: Final = 6  # sentences of the circles: two that are said again may be half a record
 _FIGURES = lazy(r"(?<!\S)\d[\d.,:]*(?!\S)")
 _NEW_RUNS: Final = 0.45
 _ROLL_LINE: Final = 400
@@ -413,7 +411,7 @@ def _is_unrelated(answer: Haystack, share: float, source: Source) -> bool:
 
 
 def _ended(text: str, reply: Reply) -> tuple[str, Reply]:
-    """An answer that goes round in circles, ended where it had told all; another one stays as it is."""
+    """The text of an answer and the answer; one that ends in circles without them, as if it had ended by itself."""
     told = _told_all(text)
     return (told, reply._replace(finish_reason="stop")) if told != text else (text, reply)
 

@@ -52,7 +52,7 @@ _LAST = 2**62
 #: Of the task list: characters of an item, open items, other items; less of each where there is less room.
 _TASKS = ((200, 20, 8), (120, 20, 8), (70, 20, 8), (40, 20, 8), (25, 20, 8), (25, 8, 3), (25, 3, 1), (25, 0, 0))
 _TODO_TOOL = "todo"
-_TODO_ROWS = 2000  # how far back the host's task list is looked for
+_TOLD_ROWS = 2000  # how far back the task list and skills are looked for
 _TODO_CHARS = 512_000  # what the host itself takes back into its list
 _SNAPSHOT_ITEM = re.compile(r"- \[([ >x~?])\] (\S{1,80})\. (.*) \((pending|in_progress|completed|cancelled)\)")
 _OPEN = ("in_progress", "pending")
@@ -166,7 +166,7 @@ class PresentState:
         return _Read(firsts[0] if firsts else None, users, gone, rules, speakers, notes, replies, done, raw, marked)
 
     def _with_older(self, segments: Sequence[Segment], read: _Read) -> _Read:
-        """What was read, with what began to run before that, and what was told of it since."""
+        """The rows that were read, and those of older processes and sub-agents."""
         results = [step.told for step in read.done]
         if len(results) < _RESULTS:
             return read
@@ -183,8 +183,8 @@ class PresentState:
         return replace(read, done=[steps[at] for at in sorted(steps)], notes=[*notes, *read.notes])
 
     def _with_skills(self, segments: Sequence[Segment], read: _Read) -> _Read:
-        """What was read, with the skills that were loaded before that."""
-        told = self._store.last_told(segments, tool=instructions.SKILL_TOOL, within=_TODO_ROWS, notes=False)
+        """The rows that were read, and those of skills that were loaded before."""
+        told = self._store.last_told(segments, tool=instructions.SKILL_TOOL, within=_TOLD_ROWS, notes=False)
         steps = {step.told: step for step in [*self._steps(segments, told), *read.done]}
         return replace(read, done=[steps[at] for at in sorted(steps)])
 
@@ -221,7 +221,7 @@ class PresentState:
 
     def _tasks(self, segments: Sequence[Segment]) -> list[list[work_log.Entry]]:
         """The task list as it was told last, by the host's tool or by its note behind a compaction; whole and shorter."""
-        told = self._store.last_told(segments, tool=_TODO_TOOL, within=_TODO_ROWS)
+        told = self._store.last_told(segments, tool=_TODO_TOOL, within=_TOLD_ROWS)
         row = next((row for row in told if tasks_of(row)), None)
         tasks = tasks_of(row) if row is not None else ()
         return [_task_lines(row, tasks, *most) for most in _TASKS] if row is not None and tasks else [[]]
@@ -315,7 +315,7 @@ def _requests(read: _Read, heard: work_log.Heard, room: int) -> list[list[work_l
 
 
 def _agreed(read: _Read, agreed: tuple[Row, work_log.Entry] | None) -> list[work_log.Entry]:
-    """What the agent does before all else, as it asked and the user agreed."""
+    """The step that the agent proposed to take first, and to which the user agreed."""
     if agreed is None or agreed[1].store_id in read.raw:
         return []
     answer, asked = agreed

@@ -590,7 +590,7 @@ class Rule(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """Ends of requests, by message, and what is done before all else: the user's consent and the agent's question."""
+    """Ends of requests, by message, and a step to take first: the user's consent and the agent's question."""
 
     closed: dict[int, Closed]
     agreed: tuple[Row, Entry] | None
@@ -664,7 +664,7 @@ class _Requests:
             self._finish(row, text)
 
     def _finish(self, row: Row, text: str) -> None:
-        """Close what a reply finishes; what it tells of in part waits for the rest."""
+        """Close the requests that a reply finishes; one of which it tells a part waits for the rest."""
         self.agreed = None
         said = row.text[:_READ_CHARS]
         beside = [" ".join([each, *map(_wanted, self._asked)]) for each in self._proposal]

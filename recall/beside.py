@@ -156,9 +156,9 @@ def _flat(text: str) -> str:
 
 
 def said_elsewhere(caller: Access, rows: Sequence[Row]) -> list[int]:
-    """Messages all of whose words stand in others: earlier forms of what was said in a group to somebody who heard it all.
+    """Earlier forms of group messages whose every line is stored as a message of its own.
 
-    Each shows what nobody said to the bot, from the beginning of the talk on; every line of that is a message of its own.
+    Each shows the lines of the group from the beginning of the talk on.
     """
     held = [row for row in rows if row.head.role == "user" and markers.overheard(row.text)[0]]
     revised = caller.scopes.successors([row.store_id for row in held]) if held else {}

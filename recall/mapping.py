@@ -253,7 +253,7 @@ def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
 
 
 def _once(caller: Access, rows: Sequence[Row]) -> list[Row]:
-    """Rows without those that another one of them stands for: a later form of it, or the one of which it is a copy."""
+    """Rows without copies, and without those of which a later form is among them."""
     newer = caller.scopes.successors([row.store_id for row in rows])
     here = {row.store_id for row in rows}
     said = {row.head.digest for row in rows if not row.head.flags & Flag.DUPLICATE}
