@@ -37,6 +37,7 @@ from run import markdown
 SESSION = "20260101_000000_conformance"
 _SAMPLE, _ASKED_WORDS, _OPENED = 40, 5, 8
 _LOOK_CHARS = 8_000  # of an answer: 2,000 tokens
+GRADES = ("prompt", "look", "lost")
 _ADDRESS = re.compile(r'msg_(\d+)|"(?:store_id|message_id|id)": ?"?(\d+)')
 _WORD = re.compile(r"\w{5,}")
 
@@ -97,7 +98,7 @@ class Seat:
         for callback in self.hooks.get(name, ()):
             self._call(callback, **said)
 
-    def turn(self, turn: Sequence[Chat], meter: bill.Meter) -> None:
+    def turn(self, turn: Sequence[Chat], meter: Callable[[list[Chat]], None]) -> None:
         self.messages.append(dict(turn[0]))
         self.hook("pre_llm_call")
         for message in turn[1:]:
@@ -106,7 +107,7 @@ class Seat:
             self.messages.append(dict(message))
         self.hook("post_llm_call")
 
-    def _request(self, meter: bill.Meter) -> None:
+    def _request(self, meter: Callable[[list[Chat]], None]) -> None:
         size = rough(self.messages)
         if self._call(self.engine.should_compress, size):
             self._compress(size)
@@ -244,6 +245,8 @@ def loaded(where: str, window: int, threshold: float) -> Registry:
     )
     if spec is None or spec.loader is None or not (folder / "__init__.py").exists():
         raise SystemExit(f"{folder} is no plugin: it has no __init__.py")
+    for old in [module for module in sys.modules if module == name or module.startswith(f"{name}.")]:
+        del sys.modules[old]  # what an earlier conversation left in them is not this one's
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -318,20 +321,28 @@ def probes_of(turns: Sequence[Sequence[Chat]]) -> list[Any]:
     return made
 
 
-def exam(seat: Seat, made: Sequence[Any]) -> list[Any]:
-    """Probes, and the shares in the prompt, one look away, and lost."""
+def grades(seat: Seat, made: Sequence[Any]) -> dict[str, dict[str, int]]:
+    """Numbers of probes by kind and grade: in the prompt, one look away, lost; "all" has those of every kind."""
     from hermes_lcm.exam.grading import Page
 
     page = Page("\n\n".join(spoken(message) for message in seat.messages))
-    grades = Counter(
-        "prompt"
-        if page.says(probe)
-        else "look"
-        if Page(plain(seat.ask(query=probe.question)).replace(probe.question, "")[:_LOOK_CHARS]).says(probe)
-        else "lost"
-        for probe in made
-    )
-    return [len(made), *(round(grades[grade] / max(1, len(made)), 3) for grade in ("prompt", "look", "lost"))]
+    counts = {"all": dict.fromkeys(("n", *GRADES), 0)}
+    for probe in made:
+        if page.says(probe):
+            grade = "prompt"
+        else:
+            answer = plain(seat.ask(query=probe.question)).replace(probe.question, "")[:_LOOK_CHARS]
+            grade = "look" if Page(answer).says(probe) else "lost"
+        for each in (counts["all"], counts.setdefault(probe.kind, dict.fromkeys(("n", *GRADES), 0))):
+            each["n"] += 1
+            each[grade] += 1
+    return counts
+
+
+def exam(seat: Seat, made: Sequence[Any]) -> list[Any]:
+    """Probes, and the shares in the prompt, one look away, and lost."""
+    every = grades(seat, made)["all"]
+    return [every["n"], *(round(every[grade] / max(1, every["n"]), 3) for grade in GRADES)]
 
 
 def spoken(message: Chat) -> str:

@@ -2,12 +2,13 @@
 """
 What the agent still knows in the last request of a long conversation: the exam of `/lcm exam`, per engine and mode.
 
-    python benchmarks/exam.py [--quick] [--json FILE] [--data FOLDER] [--only REGEX]
+    python benchmarks/exam.py [--quick] [--json FILE] [--data FOLDER] [--only REGEX] [--beside NAME=FOLDER ...]
 
 Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with a window of 64,000
 tokens and a threshold of a half; an instant model writes the summaries, or none at all ("extractive"). The host's own
 compressor is given the same turns, the same threshold and the same model, and is asked the same probes; it has no search, so
-what its prompt does not say is lost. Each is asked in the last request, and in the first one after every compaction: a last
+what its prompt does not say is lost. So are other plugins (--beside), driven as ``scripts/conformance`` drives them, with the
+default answer of their own search. Each is asked in the last request, and in the first one after every compaction: a last
 request shows more or less with where its last compaction happened to fall. Summaries that are prepared beside the turns are
 finished before each request, as they are where a model takes seconds to answer. No model judges. The rules that make the
 probes know the same kinds of lines as the present state: read the columns beside each other, not as shares of all that was
@@ -21,10 +22,11 @@ import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import conformance
 import kit
 import material
 from driving import Agent
@@ -33,7 +35,7 @@ from kit import Chat, InstantModel, Report, home
 WINDOW, SHARE = 64_000, 0.5
 KINDS = ("task", "rules", "files", "failed", "finished", "open", "values")
 MODES: dict[str, dict[str, object]] = {"ours": {}, "ours, extractive": {"summary_model": "extractive"}}
-BUILT_IN = "the host's compressor"
+BUILT_IN = "the host's compressor=builtin"
 GRADES = ("n", "prompt", "look", "lost")
 Grades = dict[str, dict[str, int]]
 GOALS = {"in the prompt": 0.6, "extractive against a model": 0.85}
@@ -82,39 +84,26 @@ def drive(turns: Sequence[Sequence[Chat]], where: Path, settings: dict[str, obje
     return graded, stored
 
 
-def built_in(turns: Sequence[Sequence[Chat]], stored: Sequence[Any]) -> list[Grades]:
-    """The same probes asked of what the host's own compressor leaves, after each compaction and after the last turn."""
-    from agent import context_compressor
-
-    from hermes_lcm.exam.grading import Page
+def other(turns: Sequence[Sequence[Chat]], stored: Sequence[Any], engine: str, where: Path) -> list[Grades]:
+    """The same probes asked of another plugin (its folder), or of the host's own compressor ("builtin")."""
     from hermes_lcm.exam.probes import probes
-    from hermes_lcm.host import facts as host
 
-    context_compressor.call_llm = InstantModel().install()
-    engine = context_compressor.ContextCompressor(
-        model="m", threshold_percent=SHARE, quiet_mode=True, config_context_length=WINDOW
-    )
-    live: list[Chat] = []
     graded: list[Grades] = []
-    said = 0
+    with home(where, context_threshold=SHARE):
+        InstantModel().install()
+        seat = conformance.Seat(conformance.loaded(engine, WINDOW, SHARE), WINDOW)
+        said = 0
+        for turn in turns:
+            replies = iter(n for n, message in enumerate(turn) if message["role"] == "assistant")
 
-    def grade() -> None:
-        page = Page("\n\n".join(kit.text_of(message) for message in live))
-        counts: Grades = {"all": dict.fromkeys(GRADES, 0)}
-        for probe in probes(stored[:said]):
-            for each in (counts["all"], counts.setdefault(probe.kind, dict.fromkeys(GRADES, 0))):
-                each["n"] += 1
-                each["prompt" if page.says(probe) else "lost"] += 1
-        graded.append(counts)
+            def before_request(_: Sequence[Chat], said: int = said, replies: Iterator[int] = replies) -> None:
+                reply = next(replies)
+                if seat.compactions > len(graded):
+                    graded.append(conformance.grades(seat, probes(stored[: said + reply])))
 
-    for turn in turns:
-        for message in turn:
-            if message["role"] == "assistant" and engine.should_compress(host.rough(live)):
-                live = list(engine.compress(live, current_tokens=host.rough(live)))
-                grade()
-            live.append(dict(message))
-            said += 1
-    grade()
+            seat.turn(turn, before_request)
+            said += len(turn)
+        graded.append(conformance.grades(seat, probes(stored)))
     return graded
 
 
@@ -141,6 +130,7 @@ def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--data", type=Path, help="folder of transcripts (default: LCM_DATA)")
     parser.add_argument("--only", default="", help="regular expression: sets whose name it is found in")
+    parser.add_argument("--beside", action="append", default=[], help="NAME=FOLDER of another plugin; repeatable")
     args = parser.parse_args()
     if args.data is not None:
         os.environ["LCM_DATA"] = str(args.data.resolve())
@@ -153,7 +143,8 @@ def main() -> int:
         found, stored = {}, list[Any]()
         for mode, settings in MODES.items():
             found[mode], stored = drive(turns, args.where or Path(tempfile.gettempdir()), settings)
-        found[BUILT_IN] = built_in(turns, stored)
+        for title, _, engine in (each.partition("=") for each in [BUILT_IN, *args.beside]):
+            found[title] = other(turns, stored, engine, args.where or Path(tempfile.gettempdir()))
         rows, between = [], []
         for mode, graded in found.items():
             rows.append([mode, *shares(graded[-1])])
