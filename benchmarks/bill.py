@@ -2,7 +2,7 @@
 """
 What one long conversation costs, by settings: tokens that a provider bills, what a summariser reads, what the last request shows.
 
-    python benchmarks/bill.py [--quick] [--json FILE] [--data FOLDER]
+    python benchmarks/bill.py [--quick] [--json FILE] [--data FOLDER] [--only REGEX] [--beside NAME=FOLDER ...]
 
 Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with an instant model;
 preparation is finished between turns, so that every number follows from the settings and not from the clock. Of each request the
@@ -17,6 +17,9 @@ error lines of tool results those that stand in it. The last request may come ju
 mean over every sixth request of the last two thirds stands beside it. Thrown away: of the summaries that were written those that
 no prompt has shown, nor a summary in one, and whose messages another summary of a model stands for in the last prompt; waiting:
 those for the next one, which may take the place of an extract.
+
+Other engines, driven as ``scripts/conformance`` drives them: the host's own compressor, and plugins (--beside), each with its
+defaults and at a threshold of a half.
 
 Read per folded: tokens that summarisers read, condensing included, for each token of conversation that stands below a summary.
 """
@@ -138,6 +141,31 @@ def drive(turns: Sequence[Sequence[Chat]], window: int, where: Path, settings: d
     ]  # fmt: skip
 
 
+def other(
+    turns: Sequence[Sequence[Chat]], window: int, where: Path, engine: str, settings: dict[str, Any]
+) -> list[Any]:
+    """The row of another plugin (its folder), or of the host's own compressor ("builtin")."""
+    import conformance  # which needs this module
+
+    model, meter = InstantModel().install(), Meter()
+    with home(where, **settings):
+        seat = conformance.Seat(
+            conformance.loaded(engine, window, settings.get("context_threshold", 0.5), model), window
+        )
+        asks_on_the_way = []
+        for n, turn in enumerate(turns, 1):
+            seat.turn(turn, meter)
+            if n > len(turns) // 3 and n % 6 == 0:
+                asks_on_the_way.append(known(turns[: n + 1], meter.shown)[0])
+    *tokens, money = dollars(turns, meter, model)
+    asks, errors = known(turns, meter.shown)
+    mean_asks = round(statistics.fmean(asks_on_the_way or [asks]), 3)
+    return [
+        seat.compactions, statistics.fmean(meter.sizes), *tokens, "", money, 0.0, least(meter.sizes, written(turns)),
+        round(asks, 3), mean_asks, round(errors, 3), "", "",
+    ]  # fmt: skip
+
+
 def below(agent: Agent) -> int:
     """Tokens of the messages below the last prompt's summaries."""
     dag = agent.runtime.dag
@@ -198,6 +226,7 @@ def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--data", type=Path, help="folder of transcripts (default: LCM_DATA)")
     parser.add_argument("--only", default="", help="regular expression: sets whose name it is found in")
+    parser.add_argument("--beside", action="append", default=[], help="NAME=FOLDER of another plugin; repeatable")
     args = parser.parse_args()
     if args.data is not None:
         os.environ["LCM_DATA"] = str(args.data.resolve())
@@ -206,9 +235,15 @@ def main() -> int:
     for name, (window, turns) in sets(args.quick).items():
         if not re.search(args.only, name):
             continue
+        where = args.where or Path(tempfile.gettempdir())
+        made = {choice: drive(turns, window, where, settings) for choice, settings in CHOICES.items()}
+        made["the host's compressor, its defaults"] = other(turns, window, where, "builtin", {})
+        for title, _, folder in (each.partition("=") for each in args.beside):
+            for choice, settings in {"its defaults": {}, "threshold 0.5": {"context_threshold": 0.5}}.items():
+                made[f"{title}, {choice}"] = other(turns, window, where, folder, settings)
         rows = []
-        for choice, settings in CHOICES.items():
-            rows.append([choice, *drive(turns, window, args.where or Path(tempfile.gettempdir()), settings)])
+        for choice, row in made.items():
+            rows.append([choice, *row])
             rows[-1][9] = round(rows[-1][8] / rows[0][8], 3)
             shares.setdefault(choice, []).append(rows[-1][9])
         report.table(f"{name} ({len(turns)} turns)", ("", *COLUMNS), rows)

@@ -227,13 +227,13 @@ def unpaired(after: Sequence[Chat]) -> Iterator[str]:
         yield ANSWERED
 
 
-def loaded(where: str, window: int, threshold: float) -> Registry:
-    """The plugin as it registers itself, or the host's own compressor."""
+def loaded(where: str, window: int, threshold: float, model: InstantModel | None = None) -> Registry:
+    """The plugin as it registers itself, or the host's own compressor; ``model``: writes what that asks of one."""
     registry = Registry()
     if where == "builtin":
         from agent import context_compressor
 
-        context_compressor.call_llm = InstantModel().install()
+        context_compressor.call_llm = model or InstantModel().install()
         registry.engine = context_compressor.ContextCompressor(
             model="m", threshold_percent=threshold, quiet_mode=True, config_context_length=window
         )
@@ -401,9 +401,7 @@ def measured(args: argparse.Namespace) -> tuple[list[list[str]], dict[str, list[
     for name, turns in material_.items():
         with home(where, **settings):
             model, meter = InstantModel().install(), bill.Meter()
-            registry = loaded(args.engine, args.window, args.threshold)
-            if args.engine == "builtin":
-                sys.modules["agent.context_compressor"].call_llm = model  # type: ignore[attr-defined]
+            registry = loaded(args.engine, args.window, args.threshold, model)
             try:
                 seat = Seat(registry, args.window)
             except Exception:  # noqa: BLE001  # the contract says why; the host would go on with its own compressor
