@@ -27,14 +27,12 @@ _ITEM: Final = re.compile(r"(?:^|(?<=[\s,;:]))(?:\(\d{1,2}\)|\d{1,2}[.)]|[-*•]
 _LEAST: Final = 2
 _SENTENCES: Final = 8  # of a request in which orders are looked for
 _REMEMBERED: Final = 1500  # requests whose reading is kept: most were there at the compaction before
+#: Of a reply, that it means all tasks: "in all browsers" and "all login problems" are no word on all of them.
 _ALL: Final = re.compile(
-    r"\b(?:all(?! (?:\w+ ){0,2}(?:tests|checks|specs)\b)|"
-    r"both|everything|each|alle[sn]?|beide[sn]?|tod[oa]s?|ambos|ambas|tous|toutes|tout)\b|[全都]"
-)
-#: The same of orders that a sentence joins: "in all browsers" is no word on all of them.
-_ALL_OF_IT: Final = re.compile(
-    r"\b(?:all (?:done|set|clear|is|are|two|three|four|five|of (?:it|them|that|this))|that['’]s all|both|everything|alles|"
-    r"beide[sn]?|todo (?:está|listo|hecho|lo)|ambos|ambas|tout (?:est|a)|les deux|tutto|entrambi|tudo)\b|[全都]"
+    r"\b(?:all (?:done|set|clear|is|are|(?:of )?(?:it|them|that|this|these|those|two|three|four|five)|"
+    r"(?:(?:the|your|these|those|requested|other|remaining) ){0,2}(?:items|points|tasks|changes|steps))|"
+    r"that['’]s all|both|everything|alles|alle (?:sind|drei|vier|punkte|aufgaben|erledigt|fertig)|beide[sn]?|"
+    r"todo (?:está|listo|hecho|lo)|ambos|ambas|tout (?:est|a)|les deux|tutto|entrambi|tudo)\b|[全都]"
 )
 _BARE_WORDS: Final = 2  # of a reply that names no task and means them all: "Done."
 #: The same in front of what the reply goes on to say.
@@ -162,7 +160,7 @@ def has_untold(request: str, replies: Sequence[str], *, whole: bool = True) -> b
     still = " ".join(each for each in clauses if _STILL_OPEN.search(each))
     if any(each.words and _is_named(each, still) for each in missing):
         return True
-    if whole and (_ALL if listed else _ALL_OF_IT).search(said):
+    if whole and _ALL.search(said):
         return False
     if not listed and len(missing) == len(tasks):
         return False  # the reply uses other words, or another language: it is an end as any other is
