@@ -21,7 +21,7 @@ from ..search import query, ranking
 from ..search.index import Hit
 from ..search.query import STOP_WORDS
 from ..text import markers, tokens
-from . import arguments
+from . import arguments, beside
 from .access import Access, no_such
 from .arguments import Address
 from .grep import Ask, Search, searchable
@@ -274,7 +274,7 @@ class _Builder:
         """The turns around hits, best hit first; of the later ones the stretch that matches."""
         for rank, hit in enumerate(hits):
             rows = self._caller.rows([hit.store_id], self._grant.scope)
-            if not rows or self._left <= 0:
+            if not rows or self._left <= 0 or beside.said_elsewhere(self._caller, rows):
                 continue
             if rank >= _HITS:
                 self.rows(rows, rank, hit.offset, search, min(self._cap, _NEIGHBOUR_TOKENS))
@@ -286,6 +286,8 @@ class _Builder:
             near = [store_id for store_id in around if below is None or store_id in below]
             self.rows(rows, rank, hit.offset, search)
             neighbours = self._caller.load_rows([i for i in near if i != hit.store_id])
+            again = beside.said_elsewhere(self._caller, neighbours)
+            neighbours = [row for row in neighbours if row.head.store_id not in again]
             self.rows(neighbours, rank, 0, search, min(self._cap, _NEIGHBOUR_TOKENS) if rank >= _READ_ON else None)
 
     def messages(self, store_ids: Iterable[int], rank: int) -> None:

@@ -197,6 +197,19 @@ def test_a_line_that_comes_again_in_each_turn_of_a_group_is_found_once_as_its_sp
     assert not [hit for hit in hits if "superseded_by" in hit]
 
 
+def test_a_line_that_comes_again_in_each_turn_of_a_group_is_evidence_once(tmp_path: Path) -> None:
+    """What a bot was shown again and again would fill all that a reader may read."""
+    archive = group(tmp_path, "[Anna|1]\nthe dog barks")
+    for n in range(4):
+        words = f"[Carl|3]\nquestion {n}"
+        revised(archive, f"{HEARD}[Anna|1]\nthe dog barks{ADDRESSED}{words}", user(words), says("ok"))
+
+    archive.model = Model(json.dumps({"answer": "The dog.", "citedIds": ["msg_1"]}))
+    archive.call("lcm_expand_query", prompt="Who barks?", query="dog barks")
+
+    assert str(archive.model.requests[0]["messages"]).count("the dog barks") == 1
+
+
 def test_a_line_that_stands_nowhere_else_is_found_within_what_it_was_shown_in(tmp_path: Path) -> None:
     """A copy too many is better than a line that nobody finds."""
     archive = group(tmp_path, "[Anna|1]\nhello")
