@@ -522,6 +522,9 @@ def is_deed(sentence: str) -> bool:
     return found is not None and found.kind == "do" and not is_rule(sentence)
 
 
+_PARTICLE: Final = re.compile(r"(?<=\w )(?:back|off|out|up|away|over|around|through)\b", re.IGNORECASE)
+
+
 def turns_from(later: str, earlier: str) -> bool:
     """Does a turn mean an earlier rule: its alternative, what it names as not to be used, what it makes, or what it forbids?"""
     turn = turns.turn(later)
@@ -530,6 +533,8 @@ def turns_from(later: str, earlier: str) -> bool:
         return False
     if turn.kind == "do":
         orders = not _negative(later) and not _NOTHING.search(later) and not for_once(later)
+        particle = _PARTICLE.search(turn.said)  # who is to push back does not push
+        orders = orders and (particle is None or particle[0] in earlier)
         return orders and _stems(words) == _stems(_banned(earlier))
     if _is_of_several(earlier):
         return False

@@ -114,6 +114,7 @@ NOT_TURNED = [
     ("Commit but do not push.", "when the tests pass, push"),
     ("Commit but do not push.", "Let's not push now"),
     ("Commit but do not push.", "push nothing now"),
+    ("Do not push.", "push back now"),
     ("Committe, aber pushe nicht.", "jetzt nichts pushen"),
     ("Always write JSDoc comments.", "no more JSDoc comments on this one"),
     ("Never push without asking me.", "ok, push now"),
