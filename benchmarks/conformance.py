@@ -321,21 +321,24 @@ def probes_of(turns: Sequence[Sequence[Chat]]) -> list[Any]:
     return made
 
 
-def grades(seat: Seat, made: Sequence[Any]) -> dict[str, dict[str, int]]:
-    """Numbers of probes by kind and grade: in the prompt, one look away, lost; "all" has those of every kind."""
+def grades(seat: Seat, made: Sequence[Any], *, asked: bool = True) -> dict[str, dict[str, int]]:
+    """Numbers of probes by kind and grade: in the prompt, one look away, lost; "all" has those of every kind.
+
+    Unless ``asked``, what is not in the prompt has no grade: a search may take seconds.
+    """
     from hermes_lcm.exam.grading import Page
 
     page = Page("\n\n".join(spoken(message) for message in seat.messages))
     counts = {"all": dict.fromkeys(("n", *GRADES), 0)}
     for probe in made:
-        if page.says(probe):
-            grade = "prompt"
-        else:
+        grade = "prompt" if page.says(probe) else ""
+        if not grade and asked:
             answer = plain(seat.ask(query=probe.question)).replace(probe.question, "")[:_LOOK_CHARS]
             grade = "look" if Page(answer).says(probe) else "lost"
         for each in (counts["all"], counts.setdefault(probe.kind, dict.fromkeys(("n", *GRADES), 0))):
             each["n"] += 1
-            each[grade] += 1
+            if grade:
+                each[grade] += 1
     return counts
 
 

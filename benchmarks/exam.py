@@ -7,12 +7,13 @@ What the agent still knows in the last request of a long conversation: the exam 
 Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with a window of 64,000
 tokens and a threshold of a half; an instant model writes the summaries, or none at all ("extractive"). The host's own
 compressor is given the same turns, the same threshold and the same model, and is asked the same probes; it has no search, so
-what its prompt does not say is lost. So are other plugins (--beside), driven as ``scripts/conformance`` drives them, with the
-default answer of their own search. Each is asked in the last request, and in the first one after every compaction: a last
-request shows more or less with where its last compaction happened to fall. Summaries that are prepared beside the turns are
-finished before each request, as they are where a model takes seconds to answer. No model judges. The rules that make the
-probes know the same kinds of lines as the present state: read the columns beside each other, not as shares of all that was
-ever said.
+what its prompt does not say is lost. So are other plugins (--beside), driven as ``scripts/conformance`` drives them: one look
+is the default answer of their own search, asked in the last request only, since it may take seconds.
+
+Each is graded in the last request, and in the first one after every compaction: a last request shows more or less with where
+its last compaction happened to fall. Summaries that are prepared beside the turns are finished before each request, as they
+are where a model takes seconds to answer. No model judges. The rules that make the probes know the same kinds of lines as the
+present state: read the columns beside each other, not as shares of all that was ever said.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def other(turns: Sequence[Sequence[Chat]], stored: Sequence[Any], engine: str, w
             def before_request(_: Sequence[Chat], said: int = said, replies: Iterator[int] = replies) -> None:
                 reply = next(replies)
                 if seat.compactions > len(graded):
-                    graded.append(conformance.grades(seat, probes(stored[: said + reply])))
+                    graded.append(conformance.grades(seat, probes(stored[: said + reply]), asked=False))
 
             seat.turn(turn, before_request)
             said += len(turn)
@@ -122,8 +123,10 @@ def shares(grades: Grades) -> list[Any]:
     def share(counts: dict[str, int] | None, grade: str) -> Any:
         return round(counts[grade] / counts["n"], 3) if counts and counts["n"] else ""
 
-    every = [share(grades["all"], grade) for grade in ("prompt", "look", "lost")]
-    return [grades["all"]["n"], *every, *(share(grades.get(kind), "prompt") for kind in KINDS)]
+    counts = grades["all"]
+    told = ("prompt", "look", "lost") if sum(counts[grade] for grade in GRADES[1:]) == counts["n"] else ("prompt",)
+    every = [share(counts, grade) if grade in told else "" for grade in ("prompt", "look", "lost")]
+    return [counts["n"], *every, *(share(grades.get(kind), "prompt") for kind in KINDS)]
 
 
 def main() -> int:
