@@ -12,7 +12,7 @@ from typing import Final
 
 from ..text import rule_forms, salience
 from ..text.salience import lazy
-from ..text.statements import QUOTED, asks, for_once, is_order, lifts
+from ..text.statements import QUOTED, UNWANTED, asks, for_once, is_order, lifts
 
 _RULE_CHARS: Final = 300
 _MORE_VERBS: Final = (
@@ -109,9 +109,7 @@ _RULES: Final = (
         re.IGNORECASE,
     ),
     lazy(
-        r"^(?:please,? )?no (?:emojis?|comments|placeholders?|mocks?|todos?|semicolons?|tabs|abbreviations|apologies|"
-        r"explanations?|markdown|filler|fluff|disclaimers?|console logs?|external \w+|new dependencies|prints?|"
-        r"emdashes|em dashes)"
+        rf"^(?:please,? )?no {UNWANTED}"
         r"(?: please|,|\W*$| in\b| unless\b| at all\b)",
         re.IGNORECASE,
     ),
@@ -161,6 +159,8 @@ _WHEN_DOING: Final = lazy(
     rf"(?:{_ANY}|answer|respond|reply|prefer|avoid|ask|provide|cite)\b[^?]*$",
     re.IGNORECASE,
 )
+#: In front of what is forbidden beside an order: "commit, but do not push".
+_BUT: Final = re.compile(r"\bbut (?=(?:please )?(?:do not|don['’]?t|never|always)\b)", re.IGNORECASE)
 
 
 def may_be_rule(sentence: str) -> bool:
@@ -184,4 +184,7 @@ def is_rule(sentence: str) -> bool:
     if is_order(sentence) or lifts(sentence):
         return True
     bare = rule_forms.core(said)
-    return any(pattern.search(each) for each in {said, bare} for pattern in (_WHEN_DOING, *_RULES))
+    if any(pattern.search(each) for each in {said, bare} for pattern in (_WHEN_DOING, *_RULES)):
+        return True
+    end = _BUT.search(said)
+    return end is not None and is_rule(said[end.end() :])

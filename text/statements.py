@@ -231,6 +231,17 @@ _TOPIC_WORDS: Final = 20  # of a message that is about one thing
 #: Speakers by message where only one speaks.
 NOBODY: Final[Mapping[int, str]] = {}
 _LEAST_HAN: Final = 4  # signs that say something
+#: What an agent writes, and somebody may want none of.
+UNWANTED: Final = (
+    r"(?:emojis?|comments|placeholders?|mocks?|todos?|semicolons?|tabs|abbreviations|apologies|explanations?|markdown|filler|"
+    r"fluff|disclaimers?|console logs?|external \w+|new dependencies|prints?|emdashes|em dashes)"
+)
+#: Rules of two words: "never push", "no emojis".
+_SHORT: Final = re.compile(
+    r"\W*(?:(?:never|always|don['’]?t|niemals|nie|immer|nunca|siempre|jamais|toujours|sempre)\s+(?P<verb>[\w-]+)|"
+    rf"no {UNWANTED}|be (?:concise|brief|terse))[\s.!]*$",
+    re.IGNORECASE,
+)
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
 QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
 _NO_RULE: Final = lazy(
@@ -461,7 +472,9 @@ def is_rule(sentence: str) -> bool:
     """Does a sentence hold beyond the request it stands in? Questions and other people's words rule nothing."""
     said = QUOTED.sub(" ", rule_forms.without_tag(sentence))
     if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
-        return False
+        short = _SHORT.match(sentence)
+        verb = (short["verb"] or "").lower() if short else ""
+        return short is not None and (not verb or verb in salience.VERBS or salience.orders_elsewhere(verb))
     orders = rule_forms.is_formed(said)
     if not (orders or salience.is_standing(said) or _NEEDS.search(said)):  # nearly all: what follows is dear
         return False

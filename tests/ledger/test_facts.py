@@ -11,6 +11,7 @@ STATED = [
     ("please never commit to main without asking", "rule", "", "please never commit to main without asking"),
     ("I prefer short answers.", "rule", "", "I prefer short answers."),
     ("Never push to main!", "rule", "", "Never push to main!"),
+    ("Commit but do not push.", "rule", "", "Commit but do not push."),
     ("don't use mocks in those tests", "rule", "", "don't use mocks in those tests"),
     (
         "Every time you change the schema, write a migration.",

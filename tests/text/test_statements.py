@@ -168,6 +168,32 @@ def test_what_was_never_or_always_so_is_told_and_rules_nothing(told: str) -> Non
 
 
 @pytest.mark.parametrize(
+    "rule", ["Never push.", "don't commit", "Always ask!", "No emojis.", "no comments", "Be brief.", "Nunca use."]
+)
+def test_two_words_may_be_a_rule(rule: str) -> None:
+    """Nobody says a short one again."""
+    assert is_rule(rule)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Never mind.",
+        "Never again!",
+        "No worries.",
+        "No changes.",
+        "No problem",
+        "Don't worry.",
+        "Be careful.",
+        "Never works.",
+    ],
+)
+def test_two_words_are_mostly_none(said: str) -> None:
+    """Only a verb that tells an agent what to do is, and what it writes."""
+    assert not is_rule(said)
+
+
+@pytest.mark.parametrize(
     "rule",
     [
         "We never deploy on Fridays.", "We always need two reviews.", "They must never be deleted.", "Never trust the old wiki.",
