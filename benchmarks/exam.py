@@ -140,14 +140,13 @@ def main() -> int:
     report = Report("exam", "what the agent still knows, without a model that judges", args.quick)
     last: dict[str, list[float]] = {}
     each: dict[str, list[float]] = {}
-    for name, turns in sets(args.quick).items():
-        if not re.search(args.only, name):
-            continue
-        found, stored = {}, list[Any]()
-        for mode, settings in MODES.items():
-            found[mode], stored = drive(turns, args.where or Path(tempfile.gettempdir()), settings)
+    where = args.where or Path(tempfile.gettempdir())
+    asked = {name: turns for name, turns in sets(args.quick).items() if re.search(args.only, name)}
+    driven = {name: {mode: drive(turns, where, of) for mode, of in MODES.items()} for name, turns in asked.items()}
+    for name, turns in asked.items():  # behind all of ours: what another plugin leaves in the process is not theirs
+        found = {mode: graded for mode, (graded, _) in driven[name].items()}
         for title, _, engine in (each.partition("=") for each in [BUILT_IN, *args.beside]):
-            found[title] = other(turns, stored, engine, args.where or Path(tempfile.gettempdir()))
+            found[title] = other(turns, driven[name]["ours"][1], engine, where)
         rows, between = [], []
         for mode, graded in found.items():
             rows.append([mode, *shares(graded[-1])])
