@@ -118,9 +118,20 @@ class _Search:
                 self._new(at)
                 at += 1
                 continue
-            self._head(at, first, pairs[first], start)
-            self._take(pairs)
-            at = last + 1
+            again = self._again(at, first, last, stop) if at == start else {}
+            if again:
+                for n in again.values():
+                    self._new(n)
+            else:
+                self._head(at, first, pairs[first], start)
+            self._take(pairs | again)
+            at = last + len(again) + 1
+
+    def _again(self, at: int, first: int, last: int, stop: int) -> dict[int, int]:
+        """New rows in front of a replay that it ends with, as pairs; none where it does not end with all of them."""
+        pairs = dict(zip(range(last + 1, stop), range(at, first), strict=False))
+        told = [self.rows[n].digest for n in pairs] == [self.rows[n].digest for n in range(at, first)]
+        return pairs if told and not any(self.rows[n].summary or self.rows[n].apart for n in range(at, first)) else {}
 
     def _opening(self, start: int) -> int | None:
         """The row behind the list that a session begins with; None when it begins with none.

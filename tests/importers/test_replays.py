@@ -39,6 +39,17 @@ def test_a_list_that_was_stored_again_is_a_copy() -> None:
     assert find(engine.rows).copies == dict(zip(again, first, strict=False))
 
 
+def test_what_is_new_in_front_of_a_list_is_a_copy_at_its_end() -> None:
+    """A compaction at once: the last messages are stored, and the list that ends with them."""
+    engine = Engine()
+    first = engine.show(*LIST)
+    go = engine.show("asked", "said", *LIST[2:], "asked", "said", "and more")
+
+    found = find(engine.rows)
+    assert found.copies == {**dict(zip(go[2:10], first[2:], strict=True)), go[10]: go[0], go[11]: go[1]}
+    assert found.before == {}
+
+
 def test_four_times_is_three_copies() -> None:
     """All of them point at the first."""
     engine = Engine()
