@@ -74,7 +74,7 @@ from .storage.meta import SHOWN, Health, Meta
 from .storage.payloads import Payloads, folder_of
 from .storage.schema import lacked
 from .store import SEARCH_WAITS_S, MessageStore
-from .text import tokens
+from .text import content, markers, tokens
 from .text.markup import RECALL_POLICY
 from .text.tokens import Exact
 
@@ -707,6 +707,9 @@ class Runtime:
         if begins and (known := self.stored(session_id)) is not None:
             self.outlasting(lambda: self.ingest.begin_anew(known, said))
             seen = UNSEEN
+        if engine is not None and engine.host_key and any(map(_holds_others, said[seen.count :][-2:])):
+            engine.overhear()
+            seen = UNSEEN
         return StoredList(said, self.ingest_list(session_id, said, thorough=thorough, seen=seen))
 
     def ingest_list(
@@ -959,6 +962,7 @@ class LiveEngine(Protocol):
     last_compression: dict[str, Any]
     costs: TokenCosts
     sending: tuple[int, object] | None
+    overhears: bool
     cache: Counter[str]
     session_id: str
     host_key: str
@@ -1002,6 +1006,11 @@ class LiveEngine(Protocol):
 
     def changed(self, messages: Sequence[Mapping[str, Any]], transcript: Transcript) -> None:
         """Requests are to show something else of this list from now on."""
+
+
+def _holds_others(message: object) -> bool:
+    """Does a message show lines of a group within what somebody else said? In the host's transcript each stands by itself."""
+    return isinstance(message, Mapping) and markers.holds_others(content.text_of(message.get("content")))
 
 
 #: What is wrong with storing ends when a list was stored (``Runtime.ingest_list``), not when a call had none to store.

@@ -485,7 +485,7 @@ class Intake:
     def _said(self, store_ids: Sequence[int]) -> dict[int, Core]:
         cores = dict.fromkeys(store_ids, Core(""))
         for row in self._deps.store.legible(store_ids)[0]:  # a damaged one is no reason to take in none of the others
-            cores[row.store_id] = core(row.text, row.calls)
+            cores[row.store_id] = core(row.head.role, row.text, row.calls)
         return cores
 
     def _match_taken_back(self, scan: _Scan, session: Session, verdict: _Verdict) -> None:
@@ -677,7 +677,7 @@ def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[st
 
     def read() -> Core:
         said = content.canonical_core(message)
-        return core(said.text, said.calls)
+        return core(said.role, said.text, said.calls)
 
     return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.answers[n], read)
 

@@ -50,9 +50,9 @@ class Core(NamedTuple):
     calls: tuple[Asked, ...] = ()
 
 
-def core(text: str, calls: Sequence[ToolCall], named: Callable[[str], str] = str) -> Core:
+def core(role: str, text: str, calls: Sequence[ToolCall], named: Callable[[str], str] = str) -> Core:
     """Core of a message. ``named``: how an id of a call is stored."""
-    return Core(content.canonical_text(text), tuple(Asked(named(call.id), _asked(call)) for call in calls))
+    return Core(content.canonical_text(text, role), tuple(Asked(named(call.id), _asked(call)) for call in calls))
 
 
 def _asked(call: ToolCall) -> str:
@@ -64,12 +64,16 @@ def _asked(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """One message of the live list. ``core`` tells what it says when that is asked for."""
+    """One message of the live list. ``core`` tells what it says when that is asked for.
+
+    ``heard``: lines of a group that came with it, which are other messages.
+    """
 
     role: str
     digest: bytes
     answers: str | None
     core: Callable[[], Core]
+    heard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +320,7 @@ def _taken_apart(
         out: list[_Piece] = []
         left = whole
         while left != _NOTHING and len(out) < _MAX_JOINED:
+            left = left._replace(text=markers.unstamped(left.text)) if role == "user" else left
             tries = [*begins.get(_begin(role, left), ()), *begins.get((role, _first_call(left)), ())]
             tries = tries[:_MAX_TRIES] if longest else tries[: -_MAX_TRIES - 1 : -1]
             found = next(
@@ -414,6 +419,8 @@ def _same_but_edited(live: Live, stored: Expected, said: Said, named: Callable[[
     if core.calls and was.text == core.text and [call.id for call in was.calls] == [call.id for call in core.calls]:
         return True
     old, new = was.text, core.text
+    if f"\n{old}\n" in live.heard:
+        return False
     # A gateway shows the model more than it keeps: what others said in the group in front of what was said to the bot.
     addressed = markers.overheard(old)[1]
     return bool(old) and bool(new) and (new.startswith(old) or old.startswith(new) or new == addressed)

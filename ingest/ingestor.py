@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
@@ -61,6 +61,7 @@ class _Read:
 
     ``was``: what it was in another file, where this process saw it before; ``name``: of its row, where that is here too.
     ``parts``: its text with those that the host leaves out after a restart; what says the same without them may have others.
+    ``heard``: lines of a group, between line ends, that a gateway put in front of it, where each of them is a row of its own.
     """
 
     core: content.Said | None
@@ -71,6 +72,7 @@ class _Read:
     was: Entry | None = None
     name: bytes = b""
     parts: str = ""
+    heard: str = ""
 
 
 _Row = TypeVar("_Row", Stored, Expected)
@@ -258,7 +260,7 @@ class Ingest:
             known, head, before, assembly = 0, Entries([]), 0.0, first_message.assembly
             last_seq = self._store.last_seq(session.conversation_id)
             expected = self._behind(assembly, self.transcripts.listed(session, assembly))
-        reads = [self._read(message, n + known, ancestry, first_message) for n, message in enumerate(messages[known:])]
+        reads = self._reads(session, messages, known, expected, ancestry, first_message)
         reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
         reads = _named_by_rows(reads, self._was(session, messages) if window is None else (), expected)
         rows, reads = self._by_parts(_by_name(expected, reads), reads)
@@ -298,7 +300,7 @@ class Ingest:
             *(read.core.text for read in theirs if read.core is not None),
             *(each.text for each in cores.values()),
         ]
-        heard = "".join(f"\n{part}\n" for part in (markers.overheard(text)[0] for text in texts) if part)
+        heard = "".join([*(read.heard for read in theirs), *map(_heard, texts)])
         moved = {i for i, each in cores.items() if f"\n{each.text}\n" in heard and markers.speaker(each.text)[0]}
         return tuple(i for i in retracted if i not in moved)
 
@@ -366,6 +368,17 @@ class Ingest:
                 self._dag.moved(own_id, whole, places)
                 self._sessions.respaced(own_id, whole, places)
         self.forget_all()
+
+    def _reads(
+        self, session: Session, messages: Messages, known: int, expected: Sequence[Expected], ancestry: frozenset[int],
+        first_message: FirstMessage,
+    ) -> list[_Read]:  # fmt: skip
+        new = messages[known:]
+        reads = [self._read(message, n, ancestry, first_message) for n, message in enumerate(new, known)]
+        if session.platform.lower() != OVERHEARS:
+            return reads
+        stored = {item.digest for item in expected}
+        return [_addressed(read, message, stored) for read, message in zip(reads, new, strict=True)]
 
     def _read(
         self, message: Mapping[str, Any], at: int, ancestry: frozenset[int], first_message: FirstMessage
@@ -443,8 +456,9 @@ class Ingest:
             return Live("tool", read.name or read.digest, None, lambda: Core(""))
         words = read.parts or said.text
         return Live(
-            said.role, read.name or _with_parts(read), said.answers, lambda: core(words, said.calls, self._named)
-        )
+            said.role, read.name or _with_parts(read), said.answers,
+            lambda: core(said.role, words, said.calls, self._named), read.heard,
+        )  # fmt: skip
 
     def _as_rewritten(self, reads: list[_Read], expected: Sequence[Expected]) -> list[_Read]:
         """Messages that are here whole, by what the host's own compressor made of them; the user's newest is never its work."""
@@ -551,7 +565,7 @@ class Ingest:
         """Cores of rows, for the search for joined and edited ones."""
         cores = dict.fromkeys(store_ids, Core(""))
         for row in self._store.legible(store_ids)[0]:  # a damaged one is no reason to store none of the others
-            cores[row.store_id] = core(row.text, row.calls, self._named)
+            cores[row.store_id] = core(row.head.role, row.text, row.calls, self._named)
         return cores
 
     # -- storing ----------------------------------------------------------------------------------------
@@ -618,7 +632,10 @@ class Ingest:
         return content.read_message(message, text=text, core=None if place.rest is not None else read.core)
 
     def _filtered(self, message: Mapping[str, Any], read: Message) -> Message | None:
-        return read if self._filters is None else self._filters(message, read)
+        if self._filters is None:
+            return read
+        said = markers.overheard(text)[1] if isinstance(text := message.get("content"), str) else text
+        return self._filters({**message, "content": said} if said != text else message, read)
 
     def _behind(self, assembly: Assembly | None, rows: list[_Row]) -> list[_Row]:
         """Rows that a list with this prompt can show (again): what lies under its summaries only if it came there since."""
@@ -775,6 +792,25 @@ def _said_by_others(
         shown.update(read.ids)
         out.append(read)
     return out
+
+
+def _addressed(read: _Read, message: Mapping[str, Any], stored: Collection[bytes]) -> _Read:
+    """What somebody said to the bot, without the lines of the group in front of it, where each of them is a row."""
+    text = message.get("content")
+    if read.core is None or read.own or not isinstance(text, str) or not (heard := _heard(text)):
+        return read
+    if not all(content.digest("user", line) in stored for line in markers.lines_of_others(text)):
+        return read
+    said = content.canonical_core(message, text=markers.overheard(text)[1])
+    if not said.text.strip():
+        return read
+    return _Read(said, said.digest, text=said.text, heard=heard)
+
+
+def _heard(text: str) -> str:
+    """Lines of a group that a gateway put in front of a message, between line ends; "" without them."""
+    heard = markers.overheard(text)[0]
+    return f"\n{content.canonical_text(heard)}\n" if heard else ""
 
 
 def _joined(digest: bytes, expected: Sequence[Expected]) -> bool:

@@ -19,7 +19,6 @@ from ..host.offers import CHAT
 from ..ingest.transcript import Messages, Transcript
 from ..runtime import INGEST, PROCESS, LiveEngine, Runtime
 from ..search.scope import LOCAL_PLATFORMS
-from ..text import content, markers
 
 logger = logging.getLogger("hermes_lcm")
 
@@ -82,12 +81,6 @@ def _note(topic: str, error: Exception) -> None:
         logger.exception("the failure of %s could not be noted", topic)
 
 
-def _holds_others(message: object) -> bool:
-    """Does a message show lines of a group within what somebody else said? In the host's transcript each stands by itself."""
-    said = content.text_of(message.get("content")) if isinstance(message, Mapping) else ""
-    return markers.holds_others(said)
-
-
 def pre_llm_call(
     session_id: str = "",
     conversation_history: Messages | None = None,
@@ -103,8 +96,6 @@ def pre_llm_call(
     def observe(runtime: Runtime) -> None:
         engine, history = PROCESS.engines.of(session_id), conversation_history
         begins = is_first_turn and engine is not None and engine.begins(history or ())
-        if engine is not None and engine.host_key and any(map(_holds_others, (history or ())[-2:])):
-            engine.overhear()
         seen = runtime.observe(session_id, history, platform=platform, thorough=False, begins=begins)
         if seen is None or engine is None:
             return
@@ -224,7 +215,10 @@ def pre_gateway_dispatch(_runtime: Runtime | None, event: Any = None, session_st
         make = getattr(session_store, name, None)
         if callable(make) and source is not None:
             _gateway_key.set(str(make(source) or ""))
-            return
+            break
+    engine = PROCESS.engines.with_key(command_key()) if str(getattr(event, "text", "")).startswith("/") else None
+    if engine is not None and engine.overhears:
+        engine.overhear()  # before a command joins them, or takes them back
 
 
 def command_key() -> str:

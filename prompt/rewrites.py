@@ -22,7 +22,7 @@ from ..ingest.ingestor import Ingest
 from ..ingest.transcript import Entries, Entry, Messages, Transcript
 from ..session import Session
 from ..store import MessageStore
-from ..text import content
+from ..text import content, markers
 from ..text.markup import read_stub
 from . import context_message
 
@@ -567,11 +567,14 @@ class Oversized:
             return known
         store_id = max(ids, key=lambda i: heads[i].tokens if i in heads else 0)
         text = (text_of(self._store, message, store_id) if len(ids) == 1 else "") or said
+        place = f"All of it: lcm_expand(store_id={store_id})"
+        if markers.overheard(said)[0] and not markers.overheard(text)[0]:
+            text, place = said, f"Its lines are messages in front of msg_{store_id}: lcm_load_session, lcm_grep"
         chars = int(_SHOWN_OF_OVERSIZED * most * len(text) / max(1, size))
         head, tail = text[: chars * 2 // 3], text[len(text) - chars // 3 :]
         note = (
             f"[... {len(text) - len(head) - len(tail):,} of {len(text):,} characters left out: the message is larger than a "
-            f"request may be. All of it: lcm_expand(store_id={store_id}) ...]"
+            f"request may be. {place} ...]"
         )
         return f"{head}\n{note}\n{tail}"
 

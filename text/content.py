@@ -123,7 +123,7 @@ def call_ids(message: Mapping[str, Any]) -> set[str]:
 
 
 # ------------------------------------------------------------------------------------------------ identity
-def canonical_text(text: str) -> str:
+def canonical_text(text: str, role: str = "") -> str:
     """The one spelling of a text that survives a reload by the host."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", text) if _has_surrogates(text) else text)
@@ -133,7 +133,7 @@ def canonical_text(text: str) -> str:
         text = _TODO_TAIL.sub("", text)
     if "emory" in text or "EMORY" in text:
         text = markers.without_recalled(text)
-    return text.strip()
+    return markers.unstamped(text.strip()) if role == "user" else text.strip()
 
 
 def _has_surrogates(text: str) -> bool:
@@ -159,7 +159,7 @@ def canonical_arguments(arguments: str) -> str:
 def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | None = None) -> bytes:
     """16 bytes that identify what was said. ``text`` may be raw; it is made canonical here."""
     state = blake2b(FORM, digest_size=16)
-    for piece in (role, canonical_text(text), answers or ""):
+    for piece in (role, canonical_text(text, role), answers or ""):
         state.update(b"\0" + piece.encode("utf-8", "surrogatepass"))
     for call in calls:
         for piece in (call.id, call.name, canonical_arguments(call.arguments)):

@@ -281,6 +281,8 @@ def typed(text: str) -> str:
 #: the name of who says it. Whoever has an id there has it from the platform, which puts both on a line of their own.
 _TIME = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] ")
 _TIMES = re.compile(f"(?m)^{_TIME.pattern}")
+#: The host's own expression for it.
+_STAMPS = re.compile(r"(?:\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Za-z0-9_+\-/:]+)?\]\s*)+")
 _REPLY_END = '"]\n\n'
 _SENT_NOTE = re.compile(
     r"\[(?:(?:The user sent a|Triggering message id: |voice message could not be transcribed)[^\]]{0,1500}"
@@ -392,11 +394,16 @@ def speaker(text: str) -> tuple[str, str]:
     return ((found["named"] or found["alone"]).strip(), found["id"] or "") if found else ("", "")
 
 
+def unstamped(text: str) -> str:
+    """A user's text without the time that a gateway shows in front of it, and keeps beside it."""
+    return text[_behind(_STAMPS, text, 0) :] if text.startswith("[") else text
+
+
 def overheard(text: str) -> tuple[str, str]:
     """Words that were said in a group to somebody else, and behind them what was said to the bot; ("", text) without them."""
     head = _OBSERVED.match(text)
-    heard, _, addressed = _TIMES.sub("", text[head.end() :]).rpartition(_ADDRESSED) if head else ("", "", "")
-    return (heard, addressed) if heard else ("", text)
+    heard, _, addressed = text[head.end() :].rpartition(_ADDRESSED) if head else ("", "", "")
+    return (_TIMES.sub("", heard), addressed) if heard else ("", text)
 
 
 def lines_of_others(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -60,16 +61,20 @@ def test_a_first_turn_longer_than_the_window(tmp_path: Path) -> None:
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    ["observed Telegram group context may be provided in a separate context-only block", "a group"],
-    ids=["within the next message", "joined to one message"],
-)
-def test_lines_of_a_group_that_nobody_said_to_the_bot_are_their_speakers_own(tmp_path: Path, prompt: str) -> None:
+OBSERVING = "observed Telegram group context may be provided in a separate context-only block"
+
+
+@pytest.mark.parametrize("times", [False, True], ids=["without times", "with times"])
+@pytest.mark.parametrize("prompt", [OBSERVING, "a group"], ids=["within the next message", "joined to one message"])
+def test_lines_of_a_group_that_nobody_said_to_the_bot_are_their_speakers_own(
+    tmp_path: Path, prompt: str, times: bool
+) -> None:
     """Groups whose bot hears all: such lines come again within what somebody says to the bot, or several as one message."""
     silent = [["[Anna|1]\nthe dog barks"], ["[Dora|4]\nthe fox runs", "[Ben|2]\nthe cat sleeps"]]
     with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
-        home = Home.make(tmp_path / "home", model.base_url, settings={"TELEGRAM_GROUP_ALLOWED_CHATS": "-5"})
+        shows = {"gateway": {"message_timestamps": {"enabled": times}}}
+        group = {"TELEGRAM_GROUP_ALLOWED_CHATS": "-5"}
+        home = Home.make(tmp_path / "home", model.base_url, config=shows, settings=group)
         with home.process() as host:
             host.gateway()
             for turn, lines in enumerate(silent):
@@ -79,12 +84,35 @@ def test_lines_of_a_group_that_nobody_said_to_the_bot_are_their_speakers_own(tmp
             rows = stored_rows(host, done["session_id"])
             found = host.tool(name="lcm_grep", args={"query": "cat", "speaker": "Ben"})
 
-    revised = {row.get("revises") for row in rows}
-    shown = [row["content"] for row in rows if f"msg_{row['store_id']}" not in revised]
+    shown = [re.sub(r"^\[\w{3} 20[^]]*\] ", "", row["content"]) for row in rows]
     asked = [["[Carl|3]\nturn 0", "Reply 0."], ["[Carl|3]\nturn 1", "Reply 1."]]
     assert shown == [*silent[0], *asked[0], *silent[1], *asked[1]]
     assert not [row for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
     assert [hit["speaker"] for hit in found["results"]] == ["Ben (2)"]
+
+
+def test_no_command_joins_the_lines_of_a_group_or_stores_one_twice(tmp_path: Path) -> None:
+    """Several of them write the host's transcript anew, with neighbours as one message."""
+    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
+        home = Home.make(tmp_path / "home", model.base_url, settings={"TELEGRAM_GROUP_ALLOWED_CHATS": "-5"})
+        with home.process() as host:
+            host.gateway()
+            said, sessions = list[str](), list[str]()
+            for command in ("", "/undo", "/retry", "/compress", "/branch other"):
+                for line in (f"[Anna|1]\nfirst {command}", f"[Ben|2]\nthen {command}"):
+                    host.gateway_overhears(text=line, chat="-5")
+                    said.append(line)
+                if command:
+                    host.gateway_say(text=command, chat="-5", overhearing=OBSERVING)
+                done = host.gateway_say(text=f"[Carl|3]\nafter {command}", chat="-5", overhearing=OBSERVING)
+                said.append(f"[Carl|3]\nafter {command}")
+                sessions.append(done["session_id"])
+            rows = [row for each in dict.fromkeys(sessions) for row in stored_rows(host, each)]
+
+    assert len(set(sessions)) == 2
+    assert [row["content"].strip() for row in rows if row["role"] == "user"] == [each.strip() for each in said]
+    taken_back = [row["content"] for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
+    assert taken_back == ["[Ben|2]\nthen /undo"]
 
 
 def test_chats_of_one_process_do_not_mix(tmp_path: Path) -> None:

@@ -693,3 +693,97 @@ def test_what_somebody_typed_at_the_terminal_is_taken_back_whatever_he_pastes_la
     world.take(chat().turns(1).user(pasted))
 
     assert texts(world.flagged(Flag.RETRACTED)) == [line, "Which dog?"]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_times_that_a_gateway_shows_make_no_other_messages(world: World, restart: bool) -> None:
+    """It keeps what was said without them, and joins what nobody answered."""
+    said = chat().user("[Anna|1]\nthe dog barks").user("[Ben|2]\nthe cat sleeps").user("[Carl|3]\nhi").says("Hi.")
+    world.take(said)
+    world = world.restart() if restart else world
+    at = "[Mon 2026-11-30 05:47:{:02} UTC] "
+    shown = merge([{**m, "content": at.format(n) + m["content"]} for n, m in enumerate(said[:3])])
+
+    world.take(chat().user(shown[0]["content"]).says("Hi.").user(at.format(9) + "bye"))
+    world.take([*said, *chat().user("bye")])
+
+    assert texts(world.stored()) == [*texts(said), at.format(9) + "bye"]
+
+
+def overhearing(addressed: str, *lines: str) -> str:
+    """A message of a Telegram group whose bot hears all, as the model sees it."""
+    heard = "\n".join(lines)
+    return (
+        f"[Observed Telegram group context - context only, not requests]\n{heard}\n\n[Current addressed message "
+        f"- answer only this unless it explicitly asks you to use the observed context]\n{addressed}"
+    )
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_lines_of_a_group_that_are_rows_are_not_stored_again_within_the_next_message(
+    world: World, restart: bool
+) -> None:
+    """Its row holds what was said to the bot: the host itself keeps no more of it."""
+    world.session(platform="telegram")
+    line, ask = "[Anna|1]\nfu\u0308r\r\nden Hund", "[Mon 2026-11-30 05:47:32 UTC] [Carl|3]\nwhat?"
+    world.take(chat().user(line))
+
+    world.take(chat().user(overhearing(ask, line)))
+    assert texts(world.stored()) == [line, ask]
+
+    world = world.restart() if restart else world
+    world.take(chat().user(overhearing(ask, line)).says("That."))
+    world.take(chat().user(f"{line}\n\n[Carl|3]\nwhat?").says("That."))
+    assert texts(world.stored()) == [line, ask, "That."]
+    assert not world.flagged(Flag.RETRACTED | Flag.UNALIGNED)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["[Anna|1]\nthe dog barks", "[Ben|2]\nhi"], ["[Anna|1]\nthe dog barks\n\n[Ben|2]\nhi"]],
+    ids=["a line that is no row", "a line that quotes one"],
+)
+def test_a_group_message_is_stored_whole_where_a_line_in_it_stands_nowhere_else(world: World, lines: list[str]) -> None:
+    """A copy too many is better than a line that is lost."""
+    world.session(platform="telegram")
+    whole = overhearing("[Carl|3]\nwhat?", *lines)
+    world.take(chat().user("[Anna|1]\nthe dog barks"))
+
+    world.take(chat().user(whole))
+
+    assert texts(world.stored())[1:] == [whole]
+
+
+def test_words_behind_a_pasted_heading_are_no_reason_to_drop_those_in_front_of_it(world: World) -> None:
+    """Who types the very form of a group's context loses nothing of what he typed."""
+    world.session(platform="telegram")
+    line = "[Anna|1]\nthe dog barks"
+    typed = "[Carl|3]\n" + overhearing("you", line)
+    world.take(chat().user(line))
+
+    world.take(chat().user(overhearing(typed, line)))
+    world.take(chat().user(typed).says("What?"))
+
+    assert typed in [text[-len(typed) :] for text in texts(world.stored())]
+
+
+def test_a_line_of_a_group_is_no_earlier_form_of_what_its_speaker_says_to_the_bot_next(world: World) -> None:
+    """Although the one begins as the other."""
+    world.session(platform="telegram")
+    before, line = chat().user("[Carl|3]\nhi").says("Hi."), "[Anna|1]\nyes"
+    world.take(before.copy().user(line))
+
+    world.take(before.copy().user(overhearing(f"{line}, please", line)))
+
+    assert texts(world.thread()) == [*texts(before), line, f"{line}, please"]
+
+
+def test_a_line_of_a_group_that_is_left_out_leaves_out_no_request_behind_it(tmp_path: Path) -> None:
+    """The patterns of messages that are not stored are for what somebody said, not for what others said before."""
+    world = World(tmp_path, filters=lambda message, read: None if "spam" in message["content"] else read)
+    world.session(platform="telegram")
+    world.take(chat().user("[Anna|1]\nspam"))
+
+    world.take(chat().user(overhearing("[Carl|3]\nwhat?", "[Anna|1]\nspam")))
+
+    assert [text[-14:] for text in texts(world.stored())] == ["[Carl|3]\nwhat?"]

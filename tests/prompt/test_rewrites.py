@@ -407,3 +407,24 @@ def test_a_stub_that_cannot_be_placed_troubles_nobody(tmp_path: Path) -> None:
 
     assert rewrites.sent(session, live, transcript) == ""
     assert rewrites.unshown("s") == ""
+
+
+def test_a_group_talk_too_large_for_a_request_shows_what_was_said_to_the_bot(tmp_path: Path) -> None:
+    """Its row holds no more than that; the lines in front of it are rows of their own."""
+    world = World(tmp_path)
+    world.session(platform="telegram")
+    lines = [f"[Anna|1]\n{n} {'the dog barks ' * 20}" for n in range(200)]
+    heard = "\n".join(lines)
+    live = chat().user(
+        f"[Observed Telegram group context - context only, not requests]\n{heard}\n\n[Current addressed message - answer "
+        "only this unless it explicitly asks you to use the observed context]\n[Carl|3]\nwhich dog?"
+    )
+    world.take([{"role": "user", "content": line} for line in lines])
+    transcript = world.take(live)
+
+    world.runtime.oversized.look("s", live, transcript, 5_000, 1.0)
+    [shown] = world.runtime.oversized.replacements(world.session(), live, transcript)
+
+    assert shown.text.startswith("[Observed Telegram group context")
+    assert shown.text.endswith("[Carl|3]\nwhich dog?")
+    assert f"messages in front of msg_{transcript.entries[-1].ids[0]}" in shown.text

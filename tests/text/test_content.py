@@ -80,6 +80,7 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"role": "tool", "tool_call_id": "c1", "content": "x", "tool_name": "t"},
     ),
     "todo merged": (user("go on"), user(f"go on\n\n{TODO}")),
+    "time shown": (user("go on"), user("[Mon 2026-11-30 05:47:32 UTC] go on")),
     "memory injected": (user("go on"), user("go on\n<memory-context>\nlikes tea\n</memory-context>")),
 }
 
@@ -117,6 +118,9 @@ OTHER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "todo in front": (user("go on"), user(f"{TODO}\n\ngo on")),
     "todo glued without a blank line": (user("go on"), user(f"go on {TODO}")),
     "todo without items": (user("go on"), user("go on\n\n" + TODO.splitlines()[0])),
+    "time elsewhere": (user("go on"), user("go [Mon 2026-11-30 05:47:32 UTC] on")),
+    "another time": (user("go on"), user("[2026-11-30 05:47] go on")),
+    "time of a reply": tuple({"role": "assistant", "content": f"{at}ok"} for at in ("", "[Mon 2026-11-30 05:47:32] ")),
     "two images or one": (user([IMAGE]), user([IMAGE, IMAGE])),
 }
 
