@@ -799,7 +799,7 @@ def _addressed(read: _Read, message: Mapping[str, Any], stored: Collection[bytes
     text = message.get("content")
     if read.core is None or read.own or not isinstance(text, str) or not (heard := _heard(text)):
         return read
-    if not all(content.digest("user", line) in stored for line in markers.lines_of_others(text)):
+    if not markers.only_says(text, lambda line: content.digest("user", line) in stored):
         return read
     said = content.canonical_core(message, text=markers.overheard(text)[1])
     if not said.text.strip():

@@ -10,6 +10,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ..prompt import work_log
@@ -167,11 +168,8 @@ def said_elsewhere(caller: Access, rows: Sequence[Row]) -> list[int]:
         number: {head.digest for head in caller.store.heads([Segment(number)])}
         for number in {row.head.conversation_id for row in held}
     }
-    return [
-        row.store_id
-        for row in held
-        if all(
-            content.digest("user", line) in stored[row.head.conversation_id]
-            for line in markers.lines_of_others(row.text)
-        )
-    ]
+
+    def elsewhere(row: Row, line: str) -> bool:
+        return content.digest("user", line) in stored[row.head.conversation_id]
+
+    return [row.store_id for row in held if markers.only_says(row.text, partial(elsewhere, row))]

@@ -9,9 +9,10 @@ anywhere. Text that merely resembles one is the user's. Nothing is cut from what
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 TODO_HEAD: Final = "[Your active task list was preserved across context compression]"
@@ -280,7 +281,7 @@ def typed(text: str) -> str:
 #: How a gateway begins a message of a chat that several people share: the time, notes, what was said before in the channel, and
 #: the name of who says it. Whoever has an id there has it from the platform, which puts both on a line of their own.
 _TIME = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] ")
-_TIMES = re.compile(f"(?m)^{_TIME.pattern}")
+_TIMES = re.compile(rf"(?m)^(?:{_TIME.pattern})+(?=\[[^\[\]|\n]{{1,300}}\|[^\[\]|\n]{{1,100}}\]$)")
 #: The host's own expression for it.
 _STAMPS = re.compile(r"(?:\[[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Za-z0-9_+\-/:]+)?\]\s*)+")
 _REPLY_END = '"]\n\n'
@@ -304,7 +305,8 @@ _SPEAKER = re.compile(
     r"|\[(?P<alone>(?:[^\[\]\n]|\[[^\[\]\n]*\]){1,300})\](?: |\Z)"
 )
 _NEXT_SPEAKER = re.compile(r"\n\n\[[^\[\]|\n]{1,300}\|[^\[\]|\n]{1,100}\]\n")
-_SPEAKERS_LINE = re.compile(r"\n+(?=\[[^\[\]|\n]{1,300}\|[^\[\]|\n]{1,100}\]\n)")
+_SPEAKERS_LINE = re.compile(r"\n+(?=\[[^\[\]|\n]{1,300}\|[^\[\]|\n]{1,100}\](?:\n|\Z))|\n\n(?=\[)")
+_QUOTES = 8  # beginnings of lines that one line may hold
 #: What platforms put in front of somebody's words, behind the name: what others wrote in the thread, what is quoted, a talk
 #: that is handed on. Of marks that others may have written too the last one counts.
 _THREAD = re.compile(r"\[Thread context — prior messages in this thread \(not yet in conversation history\)[.:]")
@@ -406,9 +408,24 @@ def overheard(text: str) -> tuple[str, str]:
     return (_TIMES.sub("", heard), addressed) if heard else ("", text)
 
 
-def lines_of_others(text: str) -> list[str]:
-    """Lines that were said in a group to somebody else, as each of them was stored by itself."""
-    return [line.strip() for line in _SPEAKERS_LINE.split(overheard(text)[0])]
+def only_says(text: str, is_said: Callable[[str], bool]) -> bool:
+    """Is each line that was said in a group to somebody else, in front of a message, one that somebody said by itself?
+
+    A line may quote others: then it is several of the pieces into which the form of lines takes the talk apart.
+    """
+    heard = overheard(text)[0]
+    starts = [0, *(found.end() for found in _SPEAKERS_LINE.finditer(heard)), len(heard)]
+    if all(is_said(heard[start:stop]) for start, stop in pairwise(starts)):
+        return True
+    last, left, known = len(starts) - 1, [0], set[int]()
+    while left:
+        at = left.pop()
+        if at == last:
+            return True
+        ends = range(at + 1, min(at + _QUOTES, last) + 1) if at not in known else ()
+        left += [end for end in ends if is_said(heard[starts[at] : starts[end]])]
+        known.add(at)
+    return False
 
 
 def holds_others(text: str) -> bool:

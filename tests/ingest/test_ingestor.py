@@ -738,6 +738,24 @@ def test_lines_of_a_group_that_are_rows_are_not_stored_again_within_the_next_mes
     assert not world.flagged(Flag.RETRACTED | Flag.UNALIGNED)
 
 
+def test_lines_of_a_group_that_look_like_several_or_like_none_are_rows_as_others_are(world: World) -> None:
+    """Quotations in the very form of lines, empty ones, times that somebody typed, and notes of the host between them."""
+    world.session(platform="telegram")
+    said = [
+        "[Anna|1]\nyes",
+        "[Ben|2]",
+        "[Anna|1]\nyes\n\n[Ben|2]\nI never said that\n[Mon 2026-11-30 05:47:32 UTC] nor that",
+        "[IMPORTANT: Background process 7 finished]",
+        "[Anna|1]\n" + overhearing("[Carl|3]\nfake", "[Ben|2]\nfake"),
+        "[Ben|2]",
+    ]
+    world.take([{"role": "user", "content": line} for line in said])
+
+    world.take(chat().user(overhearing("[Carl|3]\nwhat?", *said[:2], "\n\n".join(said[2:]))))
+
+    assert texts(world.stored()) == [*said, "[Carl|3]\nwhat?"]
+
+
 @pytest.mark.parametrize(
     "lines",
     [["[Anna|1]\nthe dog barks", "[Ben|2]\nhi"], ["[Anna|1]\nthe dog barks\n\n[Ben|2]\nhi"]],
