@@ -130,8 +130,12 @@ class _Search:
     def _again(self, at: int, first: int, last: int, stop: int) -> dict[int, int]:
         """New rows in front of a replay that it ends with, as pairs; none where it does not end with all of them."""
         pairs = dict(zip(range(last + 1, stop), range(at, first), strict=False))
-        told = [self.rows[n].digest for n in pairs] == [self.rows[n].digest for n in range(at, first)]
-        return pairs if told and not any(self.rows[n].summary or self.rows[n].apart for n in range(at, first)) else {}
+        told = list(map(self._what, pairs)) == list(map(self._what, range(at, first)))
+        new = all(not (self.rows[n].summary or self.rows[n].apart or n in self.proven) for n in range(at, first))
+        return pairs if told and new else {}
+
+    def _what(self, n: int) -> tuple[bytes, str | None]:
+        return self.rows[n].digest, self.rows[n].uid
 
     def _opening(self, start: int) -> int | None:
         """The row behind the list that a session begins with; None when it begins with none.
@@ -243,6 +247,7 @@ class _Search:
             if (
                 k < len(self.transcript)
                 and row.digest == self.rows[self.transcript[k]].digest
+                and _may_repeat(row, self.rows[self.transcript[k]])
                 and self.transcript[k] < anchor
             ):
                 self._repeat(n, self.transcript[k])
@@ -254,9 +259,8 @@ class _Search:
                 self.out.edits[n] = self.transcript[k]
             elif self._twin(n):
                 continue
-            elif (
-                row.digest in self.known and self.known[row.digest] < start
-            ):  # the same summary, a request that was kept
+            elif self.known.get(row.digest, start) < start and _may_repeat(row, self.rows[self.known[row.digest]]):
+                # the same summary, a request that was kept
                 self.out.copies[n] = self.known[row.digest]
             else:
                 self.out.before[n] = anchor
@@ -298,7 +302,7 @@ class _Search:
                 n -= 1
                 continue
             proven = self.proven.get(n)
-            if proven is not None and proven != self.transcript[end]:
+            if proven != self.transcript[end] if proven is not None else not _may_repeat(mine, theirs):
                 break
             if proven is None and mine.digest != theirs.digest and not _same_calls(mine, theirs):
                 above = (
@@ -322,6 +326,11 @@ class _Search:
         if len(equal) >= 2 and any(self.rows[n].named for n in equal):
             return True
         return first > at and any(self.rows[n].summary for n in range(at, first))
+
+
+def _may_repeat(mine: Seen, theirs: Seen) -> bool:
+    """Has not each its own lasting id? Another text of the same calls may have got a new one."""
+    return not (mine.uid and theirs.uid) or mine.uid == theirs.uid or _same_calls(mine, theirs)
 
 
 def _same_calls(mine: Seen, theirs: Seen) -> bool:

@@ -50,6 +50,25 @@ def test_what_is_new_in_front_of_a_list_is_a_copy_at_its_end() -> None:
     assert found.before == {}
 
 
+def test_the_words_of_the_first_message_said_again_with_another_id_are_no_copy() -> None:
+    """A list that keeps its first message in front of its tail begins as such a one may end."""
+    engine = Engine()
+    engine.show(*LIST)
+    go = engine.show(LIST[0], *LIST[6:], LIST[0])
+    for n, row in enumerate(engine.rows):
+        engine.rows[n] = row._replace(uid="first" if n in (0, go[0]) else f"id {row.digest!r} {n == go[-1]}")
+
+    assert go[-1] not in find(engine.rows).copies
+
+
+def test_the_words_of_an_earlier_message_with_another_id_are_no_copy() -> None:
+    """Behind a message that is known to be shown again."""
+    rows = [Seen(word.encode(), "user", 1.0, uid=f"id {n}") for n, word in enumerate(["hi", "yes", "go", "stop"])]
+    said_again = Seen(b"yes", "user", 60.0, uid="id 4")
+
+    assert find([*rows, rows[0]._replace(at=60.0), said_again]).copies == {4: 0}
+
+
 def test_four_times_is_three_copies() -> None:
     """All of them point at the first."""
     engine = Engine()
@@ -198,6 +217,26 @@ def test_every_message_stays_once_at_least(size: int, data: st.DataObject) -> No
     kept = [row.digest for n, row in enumerate(engine.rows) if n not in found.copies]
 
     assert len(set(kept)) == real
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from("abc"), min_size=4, max_size=10), st.data())
+def test_messages_with_lasting_ids_stay_once_whatever_they_repeat(said: list[str], data: st.DataObject) -> None:
+    """Lists with and without their first messages, and what is new stored in front of them."""
+    rows = [Seen(word.encode(), "user", 0.0, uid=f"{n}") for n, word in enumerate(said)]
+    thread = [*rows]
+    for go in range(1, data.draw(st.integers(2, 4))):
+        start = data.draw(st.integers(0, len(thread)))
+        first = thread[: data.draw(st.integers(0, min(3, start)))]
+        words = data.draw(st.lists(st.sampled_from("abc"), max_size=4))
+        new = [Seen(word.encode(), "user", 0.0, uid=f"{len(thread) + n}") for n, word in enumerate(words)]
+        shown = [*(new if data.draw(st.booleans()) else first), *thread[start:], *new]
+        thread += new
+        rows += [row._replace(at=go * 60.0) for row in shown]
+    found = find(rows)
+
+    kept = [row.uid for n, row in enumerate(rows) if n not in found.copies and n not in found.edits]
+    assert sorted(map(str, kept)) == sorted(str(row.uid) for row in thread)
 
 
 @pytest.mark.parametrize("size", [20_000])
