@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..text import rule_forms, salience
+from ..text import rule_forms, salience, statements
 from ..text.salience import lazy
 from ..text.statements import QUOTED, UNWANTED, asks, for_once, is_order, lifts
 
@@ -23,7 +23,7 @@ _MORE_VERBS: Final = (
     "admins?|operators?|owners?|maintainers?|channel|on-?call|docs|documentation))\\b)"
 )
 _ANY: Final = "|".join(sorted(salience.VERBS))
-_WORK: Final = "|".join(sorted(salience.VERBS - {"get", "go", "look", "name", "pick", "plan", "start", "stop", "turn"}))
+_WORK: Final = "|".join(sorted(salience.WORK))
 #: What an agent may be forbidden; of people one asks other things too.
 _FORBIDDEN: Final = (
     rf"(?!(?:tell|give|take|find|ask|put too)\b(?! me (?:for|to|about)\b))(?:{_WORK}|{_MORE_VERBS}|start(?= (?:the|a|any|new) )|"
@@ -159,8 +159,12 @@ _WHEN_DOING: Final = lazy(
     rf"(?:{_ANY}|answer|respond|reply|prefer|avoid|ask|provide|cite)\b[^?]*$",
     re.IGNORECASE,
 )
-#: In front of what is forbidden beside an order: "commit, but do not push".
-_BUT: Final = re.compile(r"\bbut (?=(?:please )?(?:do not|don['’]?t|never|always)\b)", re.IGNORECASE)
+#: In front of what is forbidden beside an order: "commit, but do not push". "They commit but never push" tells of them.
+_BUT: Final = re.compile(
+    r"^(?!(?:i|you|we|they|it|this|the|my|our|your) [^,;]* but (?:never|always)\b).*?"
+    r"\bbut (?=(?:please )?(?:do not|don['’]?t|never|always)\b)",
+    re.IGNORECASE,
+)
 
 
 def may_be_rule(sentence: str) -> bool:
@@ -187,4 +191,4 @@ def is_rule(sentence: str) -> bool:
     if any(pattern.search(each) for each in {said, bare} for pattern in (_WHEN_DOING, *_RULES)):
         return True
     end = _BUT.search(said)
-    return end is not None and is_rule(said[end.end() :])
+    return end is not None and statements.is_rule(sentence) and is_rule(said[end.end() :])

@@ -208,6 +208,8 @@ skip sort split start stop store summarize switch take tell test translate try t
 upload use verify wait write
 """
 VERBS: Final = frozenset(_VERBS_WORDS.split())
+#: Those of them that, with no object, are work: "don't stop" and "don't go" only cheer on.
+WORK: Final = VERBS - {"get", "go", "look", "name", "pick", "plan", "start", "stop", "turn"}
 #: Orders in German, Spanish, Portuguese, Italian, French and Russian, without acute accents, and what follows a "no" there. None
 #: says "do it", which only agrees.
 _ORDERS_WORDS: Final = """

@@ -236,10 +236,10 @@ UNWANTED: Final = (
     r"(?:emojis?|comments|placeholders?|mocks?|todos?|semicolons?|tabs|abbreviations|apologies|explanations?|markdown|filler|"
     r"fluff|disclaimers?|console logs?|external \w+|new dependencies|prints?|emdashes|em dashes)"
 )
-#: Rules of two words: "never push", "no emojis".
+#: Rules of two words, and a "please": "never push", "no emojis".
 _SHORT: Final = re.compile(
-    r"\W*(?:(?:never|always|don['’]?t|niemals|nie|immer|nunca|siempre|jamais|toujours|sempre)\s+(?P<verb>[\w-]+)|"
-    rf"no {UNWANTED}|be (?:concise|brief|terse))[\s.!]*$",
+    r"\W*(?:please,? )?(?:(?:never|always|don['’]?t|niemals|nie|immer|nunca|siempre|jamais|toujours|sempre)\s+(?P<verb>[\w-]+)|"
+    rf"no {UNWANTED}|be (?:concise|brief|terse))(?:,? please)?[\s.!]*$",
     re.IGNORECASE,
 )
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
@@ -471,10 +471,12 @@ def _is_about(text: str, about: frozenset[str], *, ruled: bool) -> bool:
 def is_rule(sentence: str) -> bool:
     """Does a sentence hold beyond the request it stands in? Questions and other people's words rule nothing."""
     said = QUOTED.sub(" ", rule_forms.without_tag(sentence))
+    short = _SHORT.match(sentence)
+    verb = (short["verb"] or "").lower() if short else ""
+    if short is not None and (not verb or verb in salience.WORK or salience.orders_elsewhere(verb)):
+        return True
     if len(sentence.split()) < _LEAST_WORDS and not (len(sentence) >= _LEAST_CJK and _HAN.search(sentence)):
-        short = _SHORT.match(sentence)
-        verb = (short["verb"] or "").lower() if short else ""
-        return short is not None and (not verb or verb in salience.VERBS or salience.orders_elsewhere(verb))
+        return False
     orders = rule_forms.is_formed(said)
     if not (orders or salience.is_standing(said) or _NEEDS.search(said)):  # nearly all: what follows is dear
         return False

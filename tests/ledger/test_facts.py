@@ -214,6 +214,18 @@ def test_what_only_might_be_a_fact_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "The docs say to run it but don't commit.", "The CI says: commit but do not push.", "They deploy but never test.",
+        "You keep adding mocks but never run them.", "I wanted to but never use it.",
+    ],
+)  # fmt: skip
+def test_what_is_told_with_a_but_is_no_rule(text: str) -> None:
+    """Only what is forbidden beside an order is one."""
+    assert stated(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "I prefer Chinese buffets, though.", "I'd prefer to pay with a gift card.",
         "Don't die on me.", "Don't make fun of my name.",
         "But when I asked I always told the truth.", "I am not going to chat with him from now on.", "Don't do it, man.",

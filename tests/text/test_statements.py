@@ -168,10 +168,11 @@ def test_what_was_never_or_always_so_is_told_and_rules_nothing(told: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "rule", ["Never push.", "don't commit", "Always ask!", "No emojis.", "no comments", "Be brief.", "Nunca use."]
-)
+    "rule", ["Never push.", "don't commit", "Always ask!", "No emojis.", "no comments", "Be brief.", "Nunca use.",
+     "No emojis, please.", "Please no emojis", "No external dependencies."],
+)  # fmt: skip
 def test_two_words_may_be_a_rule(rule: str) -> None:
-    """Nobody says a short one again."""
+    """Nobody says a short one again; a "please" makes it no other."""
     assert is_rule(rule)
 
 
@@ -186,6 +187,9 @@ def test_two_words_may_be_a_rule(rule: str) -> None:
         "Don't worry.",
         "Be careful.",
         "Never works.",
+        "Don't stop!",
+        "Don't go.",
+        "Please never mind.",
     ],
 )
 def test_two_words_are_mostly_none(said: str) -> None:
