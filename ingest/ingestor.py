@@ -377,8 +377,13 @@ class Ingest:
         reads = [self._read(message, n, ancestry, first_message) for n, message in enumerate(new, known)]
         if session.platform.lower() != OVERHEARS:
             return reads
-        stored = {item.digest for item in expected}
-        return [_addressed(read, message, stored) for read, message in zip(reads, new, strict=True)]
+        stored, prompt = {item.digest for item in expected}, first_message.assembly
+        out = [_addressed(read, message, stored) for read, message in zip(reads, new, strict=True)]
+        if prompt is not None and any(_heard(read.core.text) for read in out if read.core is not None):
+            covered = self._store.heads_of(self._dag.messages_below(prompt.roots))
+            stored.update(row.digest for row in covered.values())
+            out = [_addressed(read, message, stored) for read, message in zip(reads, new, strict=True)]
+        return out
 
     def _read(
         self, message: Mapping[str, Any], at: int, ancestry: frozenset[int], first_message: FirstMessage
@@ -386,8 +391,8 @@ class Ingest:
         text = message.get("content")
         if at == 0 and first_message.kind == "overwritten":
             return _Read(None, b"", "context")
-        if isinstance(text, str) and text.startswith("[lcm:"):
-            mine = self._read_own(message, text, at, ancestry, first_message)
+        if isinstance(text, str) and (shown := markers.unstamped(text)).startswith("[lcm:"):
+            mine = self._read_own(message, shown, at, ancestry, first_message)
             if mine is not None:
                 return mine
         core = content.canonical_core(message)

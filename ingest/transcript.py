@@ -21,7 +21,7 @@ from ..errors import Exchanged
 from ..records import Assembly, Flag, Stored
 from ..session import Cut, Session, Sessions
 from ..store import MessageStore, Segment
-from ..text import content, markup
+from ..text import content, markers, markup
 from .align import Expected, Place
 
 Messages = Sequence[Mapping[str, Any]]
@@ -291,6 +291,7 @@ class FirstMessages:
         if not messages or messages[0].get("role") != "user":
             return FirstMessage()
         text = messages[0].get("content")
+        text = markers.unstamped(text) if isinstance(text, str) else text
         context = markup.read_context(text) if isinstance(text, str) else None
         if context is None:
             if self._overwritten(session, messages, ancestry):
@@ -315,7 +316,7 @@ class FirstMessages:
         """Is this the text of that prompt, and in its place?"""
         if assembly.conversation_id not in ancestry:
             return False
-        if assembly.digest and assembly.digest != markup.context_digest(str(messages[0]["content"])):
+        if assembly.digest and assembly.digest != markup.context_digest(markers.unstamped(str(messages[0]["content"]))):
             return False
         return bool(rest) or not assembly.tail_ids or not self._answered(session, assembly, messages, ancestry)
 

@@ -339,7 +339,7 @@ class _Begin:
 
 
 def _begin(text: str) -> _Begin:
-    at, sure = _behind_earlier(text, 0, _OBSERVED, _ADDRESSED, len(text))
+    at, sure = _behind_earlier(text, _behind(_STAMPS, text, 0), _OBSERVED, _ADDRESSED, len(text))
     while found := _leading(text, at) or _TIME.match(text, at):
         at = found[2] if isinstance(found, tuple) else found.end()
     heard = list[tuple[int, int]]()
@@ -403,7 +403,7 @@ def unstamped(text: str) -> str:
 
 def overheard(text: str) -> tuple[str, str]:
     """Words that were said in a group to somebody else, and behind them what was said to the bot; ("", text) without them."""
-    head = _OBSERVED.match(text)
+    head = _OBSERVED.match(text, _behind(_STAMPS, text, 0)) if text.startswith("[") else None
     heard, _, addressed = text[head.end() :].rpartition(_ADDRESSED) if head else ("", "", "")
     return (_TIMES.sub("", heard), addressed) if heard else ("", text)
 

@@ -805,3 +805,37 @@ def test_a_line_of_a_group_that_is_left_out_leaves_out_no_request_behind_it(tmp_
     world.take(chat().user(overhearing("[Carl|3]\nwhat?", "[Anna|1]\nspam")))
 
     assert [text[-14:] for text in texts(world.stored())] == ["[Carl|3]\nwhat?"]
+
+
+def test_a_record_in_front_of_which_a_gateway_shows_a_time_is_known_as_ours(tmp_path: Path) -> None:
+    """It stands in the user's name, so it is stamped as what the user said."""
+    world = World(tmp_path)
+    list_ = world.compact(chat().turns(40), force=True)
+    before, covering = len(world.stored()), world.take(list_).assembly
+    shown = [
+        {**m, "content": f"[Mon 2026-11-30 05:47:32 UTC] {m['content']}"} if m["role"] == "user" else m for m in list_
+    ]
+
+    again = world.restart().take(shown)
+
+    assert covering is not None
+    assert again.assembly == covering
+    assert (again.stored, len(world.stored())) == (0, before)
+
+
+@pytest.mark.parametrize("time", ["", "[Mon 2026-11-30 05:47:32 UTC] "])
+def test_a_group_message_that_a_compaction_kept_whole_is_the_row_it_was(tmp_path: Path, time: str) -> None:
+    """The lines in front of it are in the record by then."""
+    world = World(tmp_path)
+    world.session(platform="telegram")
+    line, ask = "[Anna|1]\nthe dog barks", "[Carl|3]\nwhat?"
+    before = [*chat().turns(40), {"role": "user", "content": line}]
+    world.take(before)
+    live = [*chat().turns(40), *chat().user(overhearing(ask, line))]
+    list_ = world.compact(live, force=True)
+    rows = texts(world.stored())
+
+    list_[-1] = {**list_[-1], "content": time + list_[-1]["content"]}
+    world.restart().take([*list_, *chat().says("That.")])
+
+    assert [each for each in texts(world.restart().stored()) if each not in rows] == ["That."]
