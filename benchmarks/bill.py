@@ -18,8 +18,8 @@ mean over every sixth request of the last two thirds stands beside it. Thrown aw
 no prompt has shown, nor a summary in one, and whose messages another summary of a model stands for in the last prompt; waiting:
 those for the next one, which may take the place of an extract.
 
-Other engines, driven as ``scripts/conformance`` drives them: the host's own compressor, and plugins (--beside), each with its
-defaults and at a threshold of a half.
+Other engines, driven as ``scripts/conformance`` drives them: the host's own compressor with its defaults, and plugins (--beside),
+each with its defaults and at a threshold of a half.
 
 Read per folded: tokens that summarisers read, condensing included, for each token of conversation that stands below a summary.
 """

@@ -6,9 +6,10 @@ What the agent still knows in the last request of a long conversation: the exam 
 
 Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with a window of 64,000
 tokens and a threshold of a half; an instant model writes the summaries, or none at all ("extractive"). The host's own
-compressor is given the same turns, the same threshold and the same model, and is asked the same probes; it has no search, so
-what its prompt does not say is lost. So are other plugins (--beside), driven as ``scripts/conformance`` drives them: one look
-is the default answer of their own search, asked in the last request only, since it may take seconds.
+compressor is given the same turns, the same threshold (which it raises to 0.85 of such a window) and the same model, and is
+asked the same probes; it has no search, so what its prompt does not say is lost. So are other plugins (--beside), driven as
+``scripts/conformance`` drives them: one look is the default answer of their own search, asked in the last request only, since
+it may take seconds.
 
 Each is graded in the last request, and in the first one after every compaction: a last request shows more or less with where
 its last compaction happened to fall. Summaries that are prepared beside the turns are finished before each request, as they
