@@ -29,10 +29,12 @@ _SENTENCES: Final = 8  # of a request in which orders are looked for
 _REMEMBERED: Final = 1500  # requests whose reading is kept: most were there at the compaction before
 #: Of a reply, that it means all tasks: "in all browsers" and "all login problems" are no word on all of them.
 _ALL: Final = re.compile(
-    r"\b(?:all (?:done|set|clear|is|are|(?:of )?(?:it|them|that|this|these|those|two|three|four|five)|"
-    r"(?:(?:the|your|these|those|requested|other|remaining) ){0,2}(?:items|points|tasks|changes|steps))|"
+    r"\b(?:all (?:done|finished|completed?|set|clear|is|are|(?:of )?(?:it|them|that|this|these|those|two|three|four|five)|"
+    r"\d+ (?:are )?(?:done|finished)|"
+    r"(?:(?:the|your|these|those|requested|other|remaining|\d+) ){0,2}(?:items|points|tasks|changes|steps|requests))|"
     r"that['’]s all|both|everything|alles|alle (?:sind|drei|vier|punkte|aufgaben|erledigt|fertig)|beide[sn]?|"
-    r"todo (?:está|listo|hecho|lo)|ambos|ambas|tout (?:est|a)|les deux|tutto|entrambi|tudo)\b|[全都]"
+    r"todo (?:está|listo|hecho|lo)|tod[oa]s (?:l[oa]s (?:tareas|puntos|cambios|pasos)|están|list[oa]s|hech[oa]s)|ambos|ambas|"
+    r"tout (?:est|a)|tou(?:te)?s (?:les (?:tâches|points|étapes|changements)|sont)|les deux|tutto|entrambi|tudo)\b|[全都]"
 )
 _BARE_WORDS: Final = 2  # of a reply that names no task and means them all: "Done."
 #: The same in front of what the reply goes on to say.
