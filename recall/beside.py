@@ -157,7 +157,7 @@ def _flat(text: str) -> str:
 
 
 def said_elsewhere(caller: Access, rows: Sequence[Row]) -> list[int]:
-    """Earlier forms of group messages whose every line is stored as a message of its own.
+    """Earlier forms of group messages whose every line, and what was said behind them, is stored as a message of its own.
 
     Each shows the lines of the group from the beginning of the talk on.
     """
@@ -172,4 +172,8 @@ def said_elsewhere(caller: Access, rows: Sequence[Row]) -> list[int]:
     def elsewhere(row: Row, line: str) -> bool:
         return content.digest("user", line) in stored[row.head.conversation_id]
 
-    return [row.store_id for row in held if markers.only_says(row.text, partial(elsewhere, row))]
+    return [
+        row.store_id
+        for row in held
+        if elsewhere(row, markers.overheard(row.text)[1]) and markers.only_says(row.text, partial(elsewhere, row))
+    ]

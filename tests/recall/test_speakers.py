@@ -210,6 +210,18 @@ def test_a_line_that_comes_again_in_each_turn_of_a_group_is_evidence_once(tmp_pa
     assert str(archive.model.requests[0]["messages"]).count("the dog barks") == 1
 
 
+def test_words_to_a_bot_that_were_edited_stay_evidence(tmp_path: Path) -> None:
+    """They stand nowhere but behind the lines of the group."""
+    archive = group(tmp_path, "[Anna|1]\nthe dog barks")
+    shown = f"{HEARD}[Anna|1]\nthe dog barks{ADDRESSED}[Carl|3]\nthe budget is fifty"
+    revised(archive, shown, user("[Carl|3]\nthe budget is seventy"), says("ok"))
+
+    archive.model = Model(json.dumps({"answer": "50.", "citedIds": []}))
+    archive.call("lcm_expand_query", prompt="What was the budget?", query="budget fifty")
+
+    assert "the budget is fifty" in str(archive.model.requests[0]["messages"])
+
+
 def test_a_line_that_stands_nowhere_else_is_found_within_what_it_was_shown_in(tmp_path: Path) -> None:
     """A copy too many is better than a line that nobody finds."""
     archive = group(tmp_path, "[Anna|1]\nhello")
