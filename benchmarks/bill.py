@@ -148,7 +148,7 @@ def other(
     import conformance  # which needs this module
 
     model, meter = InstantModel().install(), Meter()
-    with home(where, **settings):
+    with home(where, summary_spend_max_calls=0, **settings):
         seat = conformance.Seat(
             conformance.loaded(engine, window, settings.get("context_threshold", 0.5), model), window
         )

@@ -349,7 +349,8 @@ def exam(seat: Seat, made: Sequence[Any]) -> list[Any]:
 
 
 def spoken(message: Chat) -> str:
-    calls = (f"{call['function']['name']} {call['function']['arguments']}" for call in message.get("tool_calls") or [])
+    asked = (call["function"] for call in message.get("tool_calls") or [])
+    calls = (f"{each['name']} {plain(each['arguments'])}" for each in asked)
     return "\n".join([kit.text_of(message), *calls])
 
 

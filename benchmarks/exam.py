@@ -91,7 +91,7 @@ def other(turns: Sequence[Sequence[Chat]], stored: Sequence[Any], engine: str, w
     from hermes_lcm.exam.probes import probes
 
     graded: list[Grades] = []
-    with home(where, context_threshold=SHARE):
+    with home(where, context_threshold=SHARE, summary_spend_max_calls=0):
         InstantModel().install()
         seat = conformance.Seat(conformance.loaded(engine, WINDOW, SHARE), WINDOW)
         said = 0
