@@ -104,7 +104,7 @@ class LCMEngine(ContextEngine):
         self.session_id = self.platform = self.host_key = ""
         #: The host's session database, if it handed one over.
         self.session_db: Any = None
-        self.overhears = False  # lines of a group that nobody said to the bot
+        self.overhears = False  # whether its chat is a group of which lines came that nobody said to the bot
         #: Calls of the host that failed the last time.
         self.failing = set[str]()
         self._home: str | None = None

@@ -238,10 +238,8 @@ def main() -> int:
         name: {choice: drive(turns, window, where, settings) for choice, settings in CHOICES.items()}
         for name, (window, turns) in asked.items()
     }
-    for name, (
-        window,
-        turns,
-    ) in asked.items():  # behind all of ours: what another plugin leaves in the process is not theirs
+    # Behind all of ours: what another plugin leaves in the process is not theirs.
+    for name, (window, turns) in asked.items():
         made = driven[name]
         made["the host's compressor, its defaults"] = other(turns, window, where, "builtin", {})
         for title, _, folder in (each.partition("=") for each in args.beside):

@@ -38,7 +38,7 @@ WINDOW, SHARE = 64_000, 0.5
 KINDS = ("task", "rules", "files", "failed", "finished", "open", "values")
 MODES: dict[str, dict[str, object]] = {"ours": {}, "ours, extractive": {"summary_model": "extractive"}}
 BUILT_IN = "the host's compressor=builtin"
-GRADES = ("n", "prompt", "look", "lost")
+GRADES = ("n", *conformance.GRADES)
 Grades = dict[str, dict[str, int]]
 GOALS = {"in the prompt": 0.6, "extractive against a model": 0.85}
 
@@ -125,8 +125,8 @@ def shares(grades: Grades) -> list[Any]:
         return round(counts[grade] / counts["n"], 3) if counts and counts["n"] else ""
 
     counts = grades["all"]
-    told = ("prompt", "look", "lost") if sum(counts[grade] for grade in GRADES[1:]) == counts["n"] else ("prompt",)
-    every = [share(counts, grade) if grade in told else "" for grade in ("prompt", "look", "lost")]
+    looked = sum(counts[grade] for grade in GRADES[1:]) == counts["n"]
+    every = [share(counts, grade) if looked or grade == "prompt" else "" for grade in GRADES[1:]]
     return [counts["n"], *every, *(share(grades.get(kind), "prompt") for kind in KINDS)]
 
 
@@ -144,7 +144,8 @@ def main() -> int:
     where = args.where or Path(tempfile.gettempdir())
     asked = {name: turns for name, turns in sets(args.quick).items() if re.search(args.only, name)}
     driven = {name: {mode: drive(turns, where, of) for mode, of in MODES.items()} for name, turns in asked.items()}
-    for name, turns in asked.items():  # behind all of ours: what another plugin leaves in the process is not theirs
+    # Behind all of ours: what another plugin leaves in the process is not theirs.
+    for name, turns in asked.items():
         found = {mode: graded for mode, (graded, _) in driven[name].items()}
         for title, _, engine in (each.partition("=") for each in [BUILT_IN, *args.beside]):
             found[title] = other(turns, driven[name]["ours"][1], engine, where)

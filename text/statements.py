@@ -537,6 +537,7 @@ def is_deed(sentence: str) -> bool:
     return found is not None and found.kind == "do" and not is_rule(sentence)
 
 
+#: Behind a verb, it makes another one of it.
 _PARTICLE: Final = re.compile(r"(?<=\w )(?:back|off|out|up|away|over|around|through)\b", re.IGNORECASE)
 
 
