@@ -250,12 +250,12 @@ class Preparer:
             job.request, deadline=time.monotonic() + _JOB_S, cancelled=lambda: self._between_steps(job), ahead=True
         )
         compactor = self._compactor.with_settings(request)
-        if session.session_id not in self._folds:  # until then it would be folded at its threshold only
-            self._planned(session, compactor.view(session, request), request)
+        # Before it gives way: a chat that does not pause leaves no time for it later.
+        view = compactor.view(session, request)
+        fold = self._planned(session, view, request)
         if request.cancelled():
             return False
-        if not self._config.background_compaction:  # when the next fold is due is planned all the same
-            self._planned(session, compactor.view(session, request), request)
+        if not self._config.background_compaction:
             self._seen[session.session_id] = request.transcript.last_seq
             return False
         if job.look is not None:
@@ -263,8 +263,6 @@ class Preparer:
             if request.cancelled():
                 return False
         self._measured(session.session_id, request.shown(request.messages), request.current_tokens)
-        view = compactor.view(session, request)
-        fold = self._planned(session, view, request)
         if fold.due < request.threshold:
             request = replace(request, due=fold.due)
             view = compactor.view(session, request)

@@ -266,7 +266,7 @@ READ_SHARE: Final = 0.4
 WRITTEN_SHARE: Final = 0.04
 #: What a conversation says raw is worth something that no price tells: below so much of the window, and below so many tokens,
 #: nothing is folded before its threshold.
-EARLIEST_SHARE: Final = 0.25
+EARLIEST_SHARE: Final = 0.2
 EARLIEST_TOKENS: Final = 20_000
 #: A conversation is expected to go on for as many requests as it had, and for so many at least.
 LEAST_REQUESTS: Final = 10

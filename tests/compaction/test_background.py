@@ -439,6 +439,21 @@ def test_a_new_chat_is_planned_before_the_worker_gives_way(tmp_path: Path) -> No
     assert planned[0]
 
 
+def test_a_chat_that_does_not_pause_is_planned_anew_after_each_turn(tmp_path: Path) -> None:
+    """What is due would else be what its first turns made of it, however it has grown."""
+    world = small(tmp_path)
+    planned_ahead(world)
+    first = world.preparer.folds()["s"]
+    session = world.session()
+    with world.runtime.foreground:
+        world.preparer.after_turn(session, world.request(long_chat().turns(4), threshold=100_000, window=130_000))
+        assert until(lambda: bool(world.preparer.state()["running"]))
+        world.preparer.give_up(session.conversation_id)
+        assert world.preparer.idle(WAIT_S)
+
+    assert world.preparer.folds()["s"] != first
+
+
 def planned_ahead(world: World) -> None:
     """A turn of a long chat has ended, far below its threshold."""
     world.preparer.after_turn(world.session(), world.request(long_chat(), threshold=100_000, window=130_000))

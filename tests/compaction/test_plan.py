@@ -399,10 +399,10 @@ def test_little_is_never_folded_early(prompt: Prompt, done: int, expected: float
 
 
 def test_a_long_conversation_with_a_large_model_folds_early() -> None:
-    """At a third of the threshold, with the stated prices."""
+    """At less than a third of the threshold, with the stated prices."""
     fold = next_fold(DEFAULT, PROMPT, 0, 200.0)
 
-    assert 45_000 < fold.due < 60_000
+    assert 35_000 < fold.due < 50_000
     assert fold.saves > 0
     assert "stated prices" in fold.why
 
