@@ -2,7 +2,7 @@
 """
 What one long conversation costs, by settings: tokens that a provider bills, what a summariser reads, what the last request shows.
 
-    python benchmarks/bill.py [--quick] [--json FILE] [--data FOLDER] [--only REGEX] [--beside NAME=FOLDER ...]
+    python benchmarks/bill.py [--quick] [--json FILE] [--data FOLDER] [--only REGEX] [--beside NAME=FOLDER ...] [--kept NAME ...]
 
 Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with an instant model;
 preparation is finished between turns, so that every number follows from the settings and not from the clock. Of each request the
@@ -19,7 +19,8 @@ no prompt has shown, nor a summary in one, and whose messages another summary of
 those for the next one, which may take the place of an extract.
 
 Other engines, driven as ``scripts/conformance`` drives them: the host's own compressor with its defaults, and plugins (--beside),
-each with its defaults and at a threshold of a half.
+each with its defaults and at a threshold of a half. --kept: the rows of a plugin that is not at hand, from the results published
+here; they follow from the transcripts and its code alone, so nothing of ours changes them.
 
 Read per folded: tokens that summarisers read, condensing included, for each token of conversation that stands below a summary.
 """
@@ -33,7 +34,7 @@ import re
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +43,22 @@ import material
 from driving import Agent
 from kit import Chat, InstantModel, Report, home
 
+from hermes_lcm.ops.presets import preset_named
+
+PUBLISHED = Path(__file__).parent / "results" / "bill.json"
 COLUMNS = ("compactions", "mean_request", "uncached_k", "cached_k", "summaries", "summary_in_k", "read_per_folded", "dollars",
            "of_defaults_off", "least_dollars", "asks", "asks_mean", "errors", "thrown_away", "waiting")  # fmt: skip
 #: Settings beside the defaults.
 CHOICES: dict[str, dict[str, object]] = {
     "at the threshold only": {"fold_early": "off"},
     "defaults (balanced)": {},
-    "economy": {"context_threshold": 0.25, "low_water": 0.6, "prefix_share": 0.45},
-    "memory": {"fold_early": "off", "tail_share": 0.2, "low_water": 0.5},
+    "economy": dict(preset_named("economy").settings),
+    "memory": dict(preset_named("memory").settings),
     "extractive": {"summary_model": "extractive"},
     "threshold 0.5": {"context_threshold": 0.5},
     "threshold 0.35": {"context_threshold": 0.35},
 }
+OURS_TO = ("", "at a threshold of 0.5", "defaults", "economy to its defaults", "nothing kept, at 0.5")
 _READ, _CACHED, _WRITTEN = 3.0, 0.3, 15.0
 _WORD = re.compile(r"\w{4,}")
 _ERROR = re.compile(r"(?im)^.*\b(?:error|exception|failed|fatal|cannot|denied)\b.*$")
@@ -222,11 +227,34 @@ def dollars(turns: Sequence[Sequence[Chat]], meter: Meter, model: InstantModel) 
     return [meter.uncached // 4000, meter.cached // 4000, model.calls, model.chars // 4000, round(money, 3)]
 
 
+def published(name: str, title: str) -> dict[str, list[Any]]:
+    """Rows of a plugin from the published results of a set."""
+    tables = json.loads(PUBLISHED.read_text(encoding="utf-8"))["tables"]
+    rows = next(table["rows"] for table in tables if table["title"].startswith(name))
+    return {row[0]: row[1:] for row in rows if row[0].startswith(f"{title}, ")}
+
+
+def ours_to(title: str, driven: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[list[Any]]:
+    """Shares of another plugin's dollars by set, and their mean."""
+    at = COLUMNS.index("dollars")
+    out = []
+    for name, made in driven.items():
+        half, usual = made[f"{title}, threshold 0.5"], made[f"{title}, its defaults"]
+        pairs = (made["threshold 0.5"], half), (made["defaults (balanced)"], usual), (made["economy"], usual)
+        least_of_half = half[COLUMNS.index("least_dollars")] / half[at]
+        out.append([name, *(round(one[at] / other[at], 3) for one, other in pairs), round(least_of_half, 3)])
+    return [
+        *out,
+        ["mean", *(round(statistics.fmean(column), 3) for column in zip(*(row[1:] for row in out), strict=True))],
+    ]
+
+
 def main() -> int:
     parser = kit.arguments(__doc__ or "")
     parser.add_argument("--data", type=Path, help="folder of transcripts (default: LCM_DATA)")
     parser.add_argument("--only", default="", help="regular expression: sets whose name it is found in")
     parser.add_argument("--beside", action="append", default=[], help="NAME=FOLDER of another plugin; repeatable")
+    parser.add_argument("--kept", action="append", default=[], help="NAME of another plugin in the published results")
     args = parser.parse_args()
     if args.data is not None:
         os.environ["LCM_DATA"] = str(args.data.resolve())
@@ -245,6 +273,8 @@ def main() -> int:
         for title, _, folder in (each.partition("=") for each in args.beside):
             for choice, settings in {"its defaults": {}, "threshold 0.5": {"context_threshold": 0.5}}.items():
                 made[f"{title}, {choice}"] = other(turns, window, where, folder, settings)
+        for title in args.kept:
+            made |= published(name, title)
         rows = []
         for choice, row in made.items():
             rows.append([choice, *row])
@@ -256,6 +286,10 @@ def main() -> int:
     else:
         report.table("Dollars of those without early compactions, mean of all sets", ("", "share"),
                      [[choice, round(statistics.fmean(of), 3)] for choice, of in shares.items()])  # fmt: skip
+    for title in [*(each.partition("=")[0] for each in args.beside), *args.kept]:
+        report.table(f"Dollars of those of {title}", OURS_TO, ours_to(title, driven))
+    for title in args.kept:
+        report.note(f"the rows of {title} are those of the results published before")
     report.note(
         "the model here writes at once and keeps names and figures; a real one writes other summaries of like size"
     )

@@ -89,12 +89,13 @@ _MEASURED = "measured with real transcripts: benchmarks/bill.py, docs/tuning.md"
 #: What to spend, whatever the window: from the least money to the most that is known raw.
 CHOICES: tuple[Preset, ...] = (
     Preset(
-        "economy", "any", "The lowest cost: every conversation is compacted at a quarter of its window.",
-        (("context_threshold", 0.25), ("low_water", 0.6), ("prefix_share", 0.45)), 0, 10_000_000, _MEASURED,
+        "economy", "any", "The lowest cost: compaction at a quarter of the window, or before it where that pays.",
+        (("context_threshold", 0.25), ("fold_early", "auto"), ("low_water", 0.6), ("prefix_share", 0.35)),
+        0, 10_000_000, _MEASURED,
     ),
     Preset(
         "balanced", "any", "The defaults: a compaction comes where the prices say that it pays, at three quarters at the latest.",
-        (("fold_early", "auto"),), 0, 10_000_000, _MEASURED,
+        (), 0, 10_000_000, _MEASURED,
     ),
     Preset(
         "memory", "any", "The most messages in full: no compaction before the threshold, and a long raw tail after it.",
@@ -114,12 +115,8 @@ class Plan:
 
 def _of_presets(config: Config) -> set[tuple[str, object]]:
     """Settings and values that an earlier preset may have written: of each that left none of its settings at the default."""
-    written: set[tuple[str, object]] = set()
-    for each in NAMED:
-        own = [(name, value) for name, value in each.settings if value != KNOBS[name].default]
-        if all(config.provenance(name) != "default" for name, _ in own):
-            written.update(own)
-    return written
+    whole = (each for each in NAMED if all(config.provenance(name) != "default" for name, _ in each.settings))
+    return {setting for each in whole for setting in each.settings}
 
 
 def taking_over(preset: Preset, config: Config) -> Plan:
@@ -132,10 +129,12 @@ def taking_over(preset: Preset, config: Config) -> Plan:
         ours = source == "default" or (name, now) in earlier
         if source == "env" and name in wanted:
             kept[name] = f"{KNOBS[name].env} is set in the environment"
-        elif source == "env" or (name in wanted and now == wanted[name]):
+        elif source == "env" or (name in wanted and now == wanted[name] and source != "default"):
             continue
         elif name in wanted and ours:
-            changes[name] = None if wanted[name] == KNOBS[name].default else wanted[name]
+            changes[name] = wanted[
+                name
+            ]  # a default too: fold_early=auto beside a threshold makes that the latest point
         elif name in wanted:
             kept[name] = "you have set it yourself"
         elif ours and source != "default":

@@ -375,7 +375,9 @@ def preset_text(data: Mapping[str, Any]) -> str:
     for name, kept in data["kept_because_you_set_them"].items():
         lines.append(f"  {name}: stays {kept['value']}, you set it ({kept['source']}); the preset has {kept['preset']}")
     lines += [f"  invalid, so not in effect: {said}" for said in data["invalid_settings"].values()]
-    if not data["would_change"]:
+    if data.get("settings") == []:
+        lines.append("  It sets nothing: with it every setting has its default.")
+    elif not data["would_change"]:
         lines.append("  It would change nothing: your settings are these already.")
     if data.get("alternatives"):
         lines.append(f"also for this window: {', '.join(data['alternatives'])}")

@@ -149,7 +149,8 @@ def apply_preset(deps: Access, words: Words) -> Answer:
     said = presets.described(preset, deps.config)
     own = said["kept_because_you_set_them"]
     lines = [line for line in presets.preview(name) if line.partition("=")[0] not in own]
-    head = [f"Dry run of {name}: nothing is changed. To use it, set these variables:"]
+    todo = "set the variables below" if preset.settings else "take out those that you have set: it is the defaults"
+    head = [f"Dry run of {name}: nothing is changed. To use it, {todo}."]
     kept = [
         f"  (left out: {key} is {value['value']} already)"
         if value["value"] == value["preset"]
@@ -169,7 +170,8 @@ def use_preset(deps: Access, words: Words) -> Answer:
     lines = []
     for name, value in plan.changes.items():
         new = f"{setting_text(KNOBS[name].default)} (the default)" if value is None else setting_text(value)
-        lines.append(f"{name}: {setting_text(getattr(deps.config, name))} -> {new}")
+        now = setting_text(getattr(deps.config, name))
+        lines.append(f"{name}: {now}{' (the default)' if now == new else ''} -> {new}")
     lines += [f"{name} stays {setting_text(getattr(deps.config, name))}: {why}" for name, why in plan.kept.items()]
     data = {"preset": preset.name, "changes": plan.changes, "kept": plan.kept, "applied": words.apply}
     if not plan.changes:

@@ -47,7 +47,7 @@ def test_a_preset_leaves_what_one_has_set_oneself() -> None:
     config = load({"LCM_LOW_WATER": "0.5"}, {"context_threshold": 0.6})
     plan = presets.taking_over(presets.preset_named("economy"), config)
 
-    assert plan.changes == {"prefix_share": 0.45}
+    assert plan.changes == {"fold_early": "auto", "prefix_share": 0.35}
     assert set(plan.kept) == {"context_threshold", "low_water"}
 
 
@@ -58,6 +58,15 @@ def test_a_value_of_ones_own_stays_where_a_preset_happens_to_have_the_same(own: 
 
     assert not set(own) & set(presets.taking_over(presets.preset_named("large_window_economical"), config).changes)
     assert not set(own) & set(presets.taking_over(presets.preset_named("economy"), config).changes)
+
+
+def test_a_preset_writes_out_a_default_that_means_more_where_it_is_set() -> None:
+    """The threshold of economy is its latest point, not an exact one."""
+    economy = presets.preset_named("economy")
+    config = load({}, dict(presets.taking_over(economy, load({}, {})).changes))
+
+    assert config.why_exact() == ""
+    assert presets.taking_over(economy, config).changes == {}
 
 
 def test_using_a_preset_writes_it_into_the_configuration_of_the_host(hermes_home: Path) -> None:
@@ -77,8 +86,16 @@ def test_using_a_preset_writes_it_into_the_configuration_of_the_host(hermes_home
     written = yaml.safe_load(path.read_text())["lcm"]
     use("preset use balanced apply")
 
-    assert written == {"context_threshold": 0.25, "low_water": 0.6, "prefix_share": 0.45}
+    assert written == {"context_threshold": 0.25, "fold_early": "auto", "low_water": 0.6, "prefix_share": 0.35}
     assert not yaml.safe_load(path.read_text()).get("lcm")
+
+
+def test_the_defaults_are_a_choice_that_sets_nothing(tmp_path: Path) -> None:
+    """It is not said of somebody's own settings that they are the defaults."""
+    deps = command.operator_access(World(tmp_path, context_threshold=0.5).runtime, None, None)
+
+    assert "It sets nothing: with it every setting has its default." in command.run("preset balanced", deps)
+    assert "take out those that you have set" in command.run("preset apply balanced --dry-run", deps)
 
 
 def test_the_command_shows_a_choice_and_what_the_session_would_have_cost(tmp_path: Path) -> None:
