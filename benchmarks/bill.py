@@ -5,9 +5,10 @@ What one long conversation costs, by settings: tokens that a provider bills, wha
     python benchmarks/bill.py [--quick] [--json FILE] [--data FOLDER] [--only REGEX] [--beside NAME=FOLDER ...] [--kept NAME ...]
 
 Real transcripts (--data, or LCM_DATA; none are part of this repository) are driven through the engine with an instant model;
-preparation is finished between turns, so that every number follows from the settings and not from the clock. Of each request the
-longest common beginning with the request before it counts as cached. Dollars: 3.00 / 0.30 / 15.00 for a million tokens read,
-read from the cache, written; summaries at the same prices. Tokens are characters / 4, so only ratios mean something.
+preparation is finished between turns. Two runs differ by a compaction at most (1 % of the dollars of the airline runs). Of each
+request the longest common beginning with the request before it counts as cached. Dollars: 3.00 / 0.30 / 15.00 for a million
+tokens read, read from the cache, written; summaries at the same prices. Tokens are characters / 4, so only ratios mean
+something.
 
 Least: what a compaction would cost that is free and leaves nothing, of a prompt that grows to the same size: no settings
 cost less at that threshold.
@@ -241,7 +242,7 @@ def ours_to(title: str, driven: Mapping[str, Mapping[str, Sequence[Any]]]) -> li
     for name, made in driven.items():
         half, usual = made[f"{title}, threshold 0.5"], made[f"{title}, its defaults"]
         pairs = (made["threshold 0.5"], half), (made["defaults (balanced)"], usual), (made["economy"], usual)
-        least_of_half = half[COLUMNS.index("least_dollars")] / half[at]
+        least_of_half = made["threshold 0.5"][COLUMNS.index("least_dollars")] / half[at]
         out.append([name, *(round(one[at] / other[at], 3) for one, other in pairs), round(least_of_half, 3)])
     return [
         *out,

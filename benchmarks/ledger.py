@@ -10,12 +10,12 @@ is right if both facts are right, are of the same thing, and the earlier one hol
 users, each by himself.
 
 Read by eye on 29 November 2026: of 200 entries of each half 198 and 199 were right, and all 400 once the three wrong ones were
-mended (names 9, decisions 41, rules 50, dates 128, values 172). None of 1,069 was told to replace or to contradict another; eight came
-later, what is used for what, all right. 165 of the 400 are sentences of one kind (whose telephone, whose birthday), most had been seen
-before, and these people speak to an agent, so expect less of others. Of 66 invented pairs in ten languages one was told wrongly to replace
-the other, and none once that was mended; one change of nine that was meant was not seen. Small talk between people, 64,000 lines never
-looked at, gave 54 entries, of which 32 were right (names 10 of 10, dates 4 of 4, values 4 of 8, decisions 12 of 18, rules 2 of 14): what
-people ask of each other is no rule, and looks like one.
+mended (names 9, decisions 41, rules 50, dates 128, values 172). None of 1,069 was told to replace or to contradict another;
+eight came later, what is used for what, all right. 165 of the 400 are sentences of one kind (whose telephone, whose birthday),
+most had been seen before, and these people speak to an agent, so expect less of others. Of 66 invented pairs in ten languages
+one was told wrongly to replace the other, and none once that was mended; one change of nine that was meant was not seen. Small
+talk between people, 64,000 lines never looked at, gave 54 entries, of which 32 were right (names 10 of 10, dates 4 of 4, values
+4 of 8, decisions 12 of 18, rules 2 of 14): what people ask of each other is no rule, and looks like one.
 """
 
 from __future__ import annotations
