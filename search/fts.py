@@ -334,28 +334,18 @@ class FullText:
         return [(t, n) for t, n in self._db.query(sql, (prefix, prefix + "\U0010ffff", limit))]
 
     def nearest(self, query: Query, where: Where) -> tuple[str, ...]:
-        """Terms like those asked for that occur in rows this caller may read."""
-        if where.apart:
-            return self._nearest_apart(query, where)
-        found: list[str] = []
-        known = self.frequencies(query.atoms)
-        for stem in dict.fromkeys(s for a in query.atoms if not a.stop for s in a.stems if s not in known):
-            begin = stem[: max(1, min(3, len(stem) - 1))]
-            candidates = [t for t, _ in self.terms(begin, 800) if len(t) > 2]
-            for term in difflib.get_close_matches(stem, candidates, 3, 0.7):
-                if term not in found and self._occurs(f'"{term}"', where, own=True):
-                    found.append(term)
-        return tuple(found[:6])
+        """Terms like those asked for that occur in rows this caller may read.
 
-    def _nearest_apart(self, query: Query, where: Where) -> tuple[str, ...]:
-        """Nearest words where the vocabulary is everybody's: every near word is tried until enough are found to be readable."""
+        Where the vocabulary is everybody's, every near term is tried until enough are found to be readable.
+        """
         found: list[str] = []
+        known = {} if where.apart else self.frequencies(query.atoms)
         for stem in dict.fromkeys(s for a in query.atoms if not a.stop for s in a.stems):
-            if self._occurs(f'"{stem}"', where):
+            if self._occurs(f'"{stem}"', where) if where.apart else stem in known:
                 continue
             begin = stem[: max(1, min(3, len(stem) - 1))]
-            near = [term for term, _ in self.terms(begin, -1) if len(term) > 2 and term != stem]
-            ranked = difflib.get_close_matches(stem, near, max(len(near), 1), 0.7)
+            near = [t for t, _ in self.terms(begin, -1 if where.apart else 800) if len(t) > 2 and t != stem]
+            ranked = difflib.get_close_matches(stem, near, max(len(near), 1) if where.apart else 3, 0.7)
             mine = (term for term in ranked if term not in found and self._occurs(f'"{term}"', where, own=True))
             found.extend(itertools.islice(mine, 3))
         return tuple(found[:6])
