@@ -49,11 +49,6 @@ _DECISION = lazy(
     r"successfully|completed|done|found|booked|cancell?ed)\b|决定|因为|原因|已经|完成|改为|结论",
     re.IGNORECASE,
 )
-#: A piece of each alternative of it: looking for these in a sentence is ten times as quick.
-_DECISION_CUES: Final = (
-    "decided decision chose choose cause instead problem issue fix reason bug turns implemented created updated changed added "
-    "removed work passes confirmed conclusion recommend agreed success completed done found booked cancel"
-).split()
 _CALL = lazy(r"^\[calls? ([^\]\s]{1,80})\] (.*)$")
 _COMMAND = lazy(r"(?:^|; )(?:command|cmd|code|query|path|file_path|filename|url|pattern): (.{1,300}?)(?=; \w+: |$)")
 _PLACE = lazy(r" \(((?:msg|sum|part)_\d+)\)$")
@@ -83,14 +78,6 @@ def _calls(line: SourceLine) -> Iterator[str]:
             yield f"{match[1]}: {clip(found[1] if found else match[2], 140)}"
 
 
-def _decides(text: str) -> bool:
-    if text.isascii():
-        low = text.lower()
-        if not any(cue in low for cue in _DECISION_CUES):
-            return False
-    return _DECISION.search(text) is not None
-
-
 def _density(text: str) -> float:
     """Density of a sentence: its names and numbers."""
     return 1.0 + min(len(salience.terms(text)), 6) / 3
@@ -114,7 +101,7 @@ def _from_assistant(reading: Reading, order: int) -> Iterator[_Piece]:
     prose = _prose(line.text)
     every = tuple(salience.sentences(prose))
     for text in every:
-        if 12 < len(text) <= 600 and _decides(text):
+        if 12 < len(text) <= 600 and _DECISION.search(text):
             yield _Piece(_DECISIONS, order, clip(text, 240), line.address, _density(text))
     for text in salience.last_open(every, 4):
         yield _Piece(_OPEN, order, clip(text, _LINE_CHARS), line.address, 1.0)
