@@ -9,10 +9,8 @@ from __future__ import annotations
 import csv
 import json
 import re
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import accumulate
+from collections.abc import Callable
 from typing import Any, Final
 
 from .salience import NO_ERROR
@@ -25,8 +23,6 @@ _LINE_CHARS = 160
 _ERROR = re.compile(
     r"\b(error|exception|traceback|fatal|fail(?:ed|ure)?|panic|critical|denied|refused|warning)\b", re.IGNORECASE
 )
-_ERROR_WORDS = "error exception traceback fatal fail panic critical denied refused warning".split()
-_LIKE_ASCII = "\u0131\u017f"  # an expression that ignores case takes them for i and s
 _STAMP = re.compile(r"^\W?\d{2,4}[-/.:]\d{2}[-/.:]\d{2}|^\[?\w{3} \d{1,2} \d\d:\d\d")
 _OUTLINE = re.compile(
     r"^\s{0,8}+(?=[ac-fimpst])(?:export |public |private |static |async |pub )*"
@@ -150,7 +146,7 @@ def _code(_text: str, lines: list[str]) -> list[str]:
 
 
 def _errors(lines: list[str], most: int) -> list[str]:
-    found = [line for line in _speaking([line for line in lines if len(line) < 4000]) if _tells_error(line)]
+    found = [line for line in lines if len(line) < 4000 and _tells_error(line)]
     if not found:
         return []
     head = f"lines that speak of errors: {len(found)}"
@@ -160,24 +156,6 @@ def _errors(lines: list[str], most: int) -> list[str]:
 def _tells_error(line: str) -> bool:
     """Does a line speak of an error, and not only to say that there was none?"""
     return bool(_ERROR.search(line) and _ERROR.search(NO_ERROR.sub("", line)))
-
-
-def _speaking(lines: list[str]) -> Iterator[str]:
-    """Lines that may speak of errors: with the letters of such a word, anything around them."""
-    low = "\n".join(lines).lower()
-    begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    if len(low) != max(0, begins[-1] - 1) or (not low.isascii() and any(odd in low for odd in _LIKE_ASCII)):
-        yield from lines
-        return
-    places: set[int] = set()
-    for word in _ERROR_WORDS:
-        at = low.find(word)
-        while at >= 0:
-            line = bisect_right(begins, at) - 1
-            places.add(line)
-            at = low.find(word, begins[line + 1])
-    for line in sorted(places):
-        yield lines[line]
 
 
 def _plain(lines: list[str]) -> list[str]:
