@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 _MOST_DOUBLINGS: Final = 1  # of the pause, each time that a model is refused again
@@ -24,21 +24,16 @@ _MOST_CHUNKS: Final = 1000  # that are remembered as refused
 _WAITS, _AGAIN, _NEVER = "waits", "again", "never"
 
 
+@dataclass(slots=True)
 class _Route:
-    def __init__(
-        self,
-        failures: int = 0,
-        retry_at: float = 0.0,
-        reason: str = "",
-        refusals: int = 0,
-        chunks: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        self.failures = failures
-        self.refusals = refusals  # chunks in a row of which no answer passed
-        self.retry_at = retry_at  # 0: closed
-        self.reason = reason
-        self.chunks = dict(chunks)  # refused ones, oldest first, and what is to be done with each
-        self.probing = False
+    """State of a route. ``chunks``: refused ones, oldest first, and what is to be done with each."""
+
+    failures: int = 0
+    retry_at: float = 0.0  # 0: closed
+    reason: str = ""
+    refusals: int = 0  # chunks in a row of which no answer passed
+    chunks: dict[str, str] = field(default_factory=dict)
+    probing: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         return {
