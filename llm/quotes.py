@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ..records import SourceLine
@@ -79,7 +79,7 @@ class _Line(NamedTuple):
     """A line that may be quoted. ``wording``: pairs of words count like words, as in rules and in what replies say."""
 
     text: str
-    weight: float
+    weight: float = 1.0
     wording: bool = True
 
 
@@ -91,12 +91,12 @@ def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
     if files and count(files) <= room // 3:
         out.append(f"{FILES}: {files}")
         room -= count(files) + 4
-    known = _told(_Line(said, 1.0))
+    known = _told(_Line(said))
     for title, found, share in (
-        (ERRORS, _errors(lines), _ERRORS_SHARE),
-        (DONE, _done(lines), _DONE_SHARE),
-        (REFUSED, _refused(lines), _REFUSED_SHARE),
-        (NAMED, _named(lines), _NAMED_SHARE),
+        (ERRORS, _handed_on(lines, ERRORS, _errors), _ERRORS_SHARE),
+        (DONE, _handed_on(lines, DONE, _done), _DONE_SHARE),
+        (REFUSED, _handed_on(lines, REFUSED, _refused), _REFUSED_SHARE),
+        (NAMED, _handed_on(lines, NAMED, _named), _NAMED_SHARE),
         (WORDS, _words(source), 1.0),
     ):
         chosen = _covering(list(found), known, int(room * share), count)
@@ -222,18 +222,25 @@ def _parts(text: str) -> Iterator[str]:
         yield clip(" ".join(piece), _LINE_CHARS)
 
 
-def _errors(lines: Iterable[SourceLine]) -> Iterator[_Line]:
+def _handed_on(
+    lines: Iterable[SourceLine], title: str, found: Callable[[SourceLine], Iterable[_Line]]
+) -> Iterator[_Line]:
+    """Lines for a section: of a record those that it has of it, of any other line what is ``found``."""
     for line in lines:
-        if line.role == "tool" and not _was_read(line):
-            found = [
-                told
-                for _, told in salience.telling_lines(line.text, limit=40)
-                if _ERROR.search(salience.NO_ERROR.sub("", told[:400]))
-            ]
-            found.sort(key=_is_code)
-            yield from (_Line(clip(told, _ERROR_CHARS), _error_weight(told)) for told in found[:_ERRORS_OF_ONE])
-        elif line.role == "summary":
-            yield from (_Line(text, _error_weight(text)) for text in _section(line.text, ERRORS))
+        if line.role != "summary":
+            yield from found(line)
+        else:
+            kept = _section(line.text, title)
+            yield from (_Line(text, _error_weight(text) if title == ERRORS else 1.0) for text in kept)
+
+
+def _errors(line: SourceLine) -> list[_Line]:
+    if line.role != "tool" or _was_read(line):
+        return []
+    telling = (told for _, told in salience.telling_lines(line.text, limit=40))
+    found = [told for told in telling if _ERROR.search(salience.NO_ERROR.sub("", told[:400]))]
+    found.sort(key=_is_code)
+    return [_Line(clip(told, _ERROR_CHARS), _error_weight(told)) for told in found[:_ERRORS_OF_ONE]]
 
 
 def _was_read(line: SourceLine) -> bool:
@@ -249,37 +256,30 @@ def _error_weight(line: str) -> float:
     return _NAMED_WEIGHT if _is_code(line) else 1.0
 
 
-def _done(lines: Iterable[SourceLine]) -> Iterator[_Line]:
-    """Calls that changed something outside of files, and the sentences in which replies say what was done."""
-    for line in lines:
-        if line.role == "assistant":
-            for name, given in _CALL.findall(line.text):
-                if statements.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
-                    yield _Line(clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS), 1.0)
-            text = statements.outcome(_CALL.split(line.text, maxsplit=1)[0])
-            if len(_WORD.findall(text)) > 1:  # "Done." alone does not say what
-                yield _Line(clip(text, _DONE_CHARS), 1.0)
-        elif line.role == "summary":
-            yield from (_Line(text, 1.0) for text in _section(line.text, DONE))
+def _done(line: SourceLine) -> Iterator[_Line]:
+    """Calls that changed something outside of files, and the sentence in which a reply says what was done."""
+    if line.role != "assistant":
+        return
+    for name, given in _CALL.findall(line.text):
+        if statements.changes_something(name) and not _CHANGE.match(f"[calls {name}] {given}"):
+            yield _Line(clip(f"{name} {_SIGNS.sub('', given)}", _DONE_CHARS))
+    text = statements.outcome(_reply(line))
+    if len(_WORD.findall(text)) > 1:  # "Done." alone does not say what
+        yield _Line(clip(text, _DONE_CHARS))
 
 
-def _refused(lines: Iterable[SourceLine]) -> Iterator[_Line]:
-    for line in lines:
-        if line.role == "assistant":
-            said = statements.refusals(_CALL.split(line.text, maxsplit=1)[0])
-            yield from (_Line(clip(text, _LINE_CHARS), 1.0) for text in said)
-        elif line.role == "summary":
-            yield from (_Line(text, 1.0) for text in _section(line.text, REFUSED))
+def _refused(line: SourceLine) -> list[_Line]:
+    return [_Line(clip(text, _LINE_CHARS)) for text in statements.refusals(_reply(line))]
 
 
-def _named(lines: Iterable[SourceLine]) -> Iterator[_Line]:
-    """Sentences in which replies name values; what users name is among their words."""
-    for line in lines:
-        if line.role == "assistant":
-            said = statements.naming(_CALL.split(line.text, maxsplit=1)[0])
-            yield from (_Line(clip(each.text, _LINE_CHARS), 1.0) for each in said)
-        elif line.role == "summary":
-            yield from (_Line(text, 1.0) for text in _section(line.text, NAMED))
+def _named(line: SourceLine) -> list[_Line]:
+    """Sentences in which a reply names values; what users name is among their words."""
+    return [_Line(clip(each.text, _LINE_CHARS)) for each in statements.naming(_reply(line))]
+
+
+def _reply(line: SourceLine) -> str:
+    """Words of a reply in front of its calls; "" of any other line."""
+    return _CALL.split(line.text, maxsplit=1)[0] if line.role == "assistant" else ""
 
 
 def _section(text: str, title: str) -> Iterator[str]:
