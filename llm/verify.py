@@ -184,10 +184,9 @@ def _says_nothing(hint: str) -> bool:
 
 # ------------------------------------------------------------------------------------------------- reasons against
 def _is_error_page(text: str) -> bool:
-    if len(text) > 3000:
-        return _MARKUP_PAGE.match(text) is not None
-    if _MARKUP_PAGE.match(text):
-        return True
+    is_markup = _MARKUP_PAGE.match(text) is not None
+    if is_markup or len(text) > 3000:
+        return is_markup
     if text.startswith("{") and text.endswith("}"):
         try:
             value = json.loads(text)
@@ -206,6 +205,7 @@ def _is_roll(text: str, source: Source) -> bool:
     return len(lines) > 3 and 4 * sum(len(lines[n].text) for n in own) >= 3 * len(text)
 
 
+@functools.lru_cache(maxsize=4)
 def _is_loop(text: str) -> bool:
     """Does it repeat itself: as a whole, or in its second half?"""
     if len(text) < 240:
