@@ -96,10 +96,12 @@ def images_in(content: Any) -> int:
 
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """The tool calls of a message, in every shape that providers give them."""
+    return tuple(map(_call, _calls(message)))
+
+
+def _calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     calls = message.get("tool_calls")
-    if not calls or not isinstance(calls, Sequence) or isinstance(calls, str):
-        return ()
-    return tuple(_call(item) for item in calls if isinstance(item, Mapping))
+    return [item for item in calls if isinstance(item, Mapping)] if isinstance(calls, Sequence) else []
 
 
 def _call(item: Mapping[str, Any]) -> ToolCall:
@@ -115,18 +117,18 @@ def _call(item: Mapping[str, Any]) -> ToolCall:
 
 def call_ids(message: Mapping[str, Any]) -> set[str]:
     """Every id under which a result may answer one of the message's calls."""
-    calls = message.get("tool_calls")
-    if not calls or not isinstance(calls, Sequence) or isinstance(calls, str):
-        return set()
-    found = (item.get(key) for item in calls if isinstance(item, Mapping) for key in ("id", "call_id"))
-    return {str(value) for value in found if value}
+    return set[str]().union(*map(_ids, _calls(message)))
+
+
+def _ids(call: Mapping[str, Any]) -> set[str]:
+    return {str(call[key]) for key in ("id", "call_id") if call.get(key)}
 
 
 # ------------------------------------------------------------------------------------------------ identity
 def canonical_text(text: str, role: str = "") -> str:
     """The one spelling of a text that survives a reload by the host."""
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", text) if _has_surrogates(text) else text)
+        text = unicodedata.normalize("NFC", storable(text))
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if TODO_HEAD in text:
@@ -134,15 +136,6 @@ def canonical_text(text: str, role: str = "") -> str:
     if "emory" in text or "EMORY" in text:
         text = markers.without_recalled(text)
     return markers.unstamped(text.strip()) if role == "user" else text.strip()
-
-
-def _has_surrogates(text: str) -> bool:
-    """Is there half a character in it? Ten times as fast as a search for one."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def canonical_arguments(arguments: str) -> str:
@@ -266,7 +259,10 @@ def _uid(message: Mapping[str, Any]) -> str | None:
 
 def said_at(message: Mapping[str, Any]) -> float | None:
     """Time of a message, in seconds, as the host noted it; None where it says nothing that is a time."""
-    return _time(message.get("timestamp"))
+    value = message.get("timestamp")
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return float(value) if 0 < value < _LAST_SECOND else None
 
 
 def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
@@ -292,12 +288,6 @@ def _is_own_tool(role: str, name: str, said: str, calls: Sequence[ToolCall]) -> 
     if role == "tool":
         return name.startswith(OWN_TOOLS)
     return bool(calls) and not said.strip() and all(call.name.startswith(OWN_TOOLS) for call in calls)
-
-
-def _time(value: Any) -> float | None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    return float(value) if 0 < value < _LAST_SECOND else None
 
 
 # ------------------------------------------------------------------------------------------------ stored JSON
@@ -527,11 +517,8 @@ def unpaired(messages: Sequence[Mapping[str, Any]]) -> set[str]:
         wrong.update(waiting)
         waiting = {}
         if message.get("role") == "assistant":
-            calls = message.get("tool_calls")
-            for call in calls if isinstance(calls, Sequence) else ():
-                if isinstance(call, Mapping):
-                    ids = {str(call[key]) for key in ("id", "call_id") if call.get(key)}
-                    waiting.update(dict.fromkeys(ids, ids))
+            for ids in map(_ids, _calls(message)):
+                waiting.update(dict.fromkeys(ids, ids))
     return wrong | set(waiting)
 
 
