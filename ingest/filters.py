@@ -108,10 +108,8 @@ class WriteFilters:
 
     def _is_noise(self, message: Mapping[str, Any], read: Message) -> bool:
         body = message.get("content")
-        return (
-            self._noise.match(read.text if body is None or isinstance(body, str) else body, timed_out=self._slow)
-            is not None
-        )
+        said = read.text if body is None or isinstance(body, str) else body
+        return self._noise.match(said, timed_out=self._slow) is not None
 
     def _slow(self, pattern: str) -> None:
         self._health.degraded(
@@ -290,24 +288,14 @@ def _clean_list(items: list[Any], redactor: Redactor, *, calls: bool) -> list[An
     at = 0
     while at < len(out):
         stop = at
-        while stop < len(out) and _part(out[stop]) is not None:
+        while stop < len(out) and _text(out[stop]) is not None:
             stop += 1
         if stop - at > 1:
-            texts = redactor.pieces([str(_part(item)) for item in out[at:stop]])
-            out[at:stop] = [_with_text(item, text) for item, text in zip(out[at:stop], texts, strict=True)]
+            texts = redactor.pieces([str(_text(item)) for item in out[at:stop]])
+            pairs = zip(out[at:stop], texts, strict=True)
+            out[at:stop] = [text if isinstance(item, str) else {**item, "text": text} for item, text in pairs]
         at = stop + 1
     return out
-
-
-def _part(item: Any) -> str | None:
-    if isinstance(item, str):
-        return item
-    text = item.get("text") if isinstance(item, dict) else None
-    return text if isinstance(text, str) else None
-
-
-def _with_text(item: Any, text: str) -> Any:
-    return text if isinstance(item, str) else {**item, "text": text}
 
 
 def _clean_graph(nodes: list[list[Any]], redactor: Redactor) -> list[list[Any]]:
@@ -472,9 +460,9 @@ def spoken(content: Any) -> str:
     if content is None:
         return ""
     if isinstance(content, Sequence):
-        parts = [_text(part) for part in content]
-        if any(part is not None for part in parts):
-            return "\n".join(part for part in parts if part is not None)
+        parts = [text for part in content if (text := _text(part)) is not None]
+        if parts:
+            return "\n".join(parts)
     try:
         return json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=repr)
     except (TypeError, ValueError, RecursionError):
@@ -482,8 +470,6 @@ def spoken(content: Any) -> str:
 
 
 def _text(part: Any) -> str | None:
-    if isinstance(part, str):
-        return part
-    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-        return str(part["text"])
-    return None
+    """Text of a part of a content list; None of a part without one."""
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else None
