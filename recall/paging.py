@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ..errors import BadRequest
 from ..records import Flag, Node, Row, Stored, ToolCall
+from ..search.documents import runs
 from ..text import blobs, content, tokens
 from ..text.printable import one_line
 
@@ -403,21 +404,13 @@ def byte_part(text: str, first: int, last: int) -> tuple[int, int, int]:
 
 def spans(store_ids: Sequence[int]) -> list[str]:
     """Addresses, runs of neighbours as ranges: msg_1..msg_9, msg_12."""
-    out: list[str] = []
-    ids = sorted(set(store_ids))
-    at = 0
-    while at < len(ids):
-        end = at
-        while end + 1 < len(ids) and ids[end + 1] == ids[end] + 1:
-            end += 1
-        out.append(f"msg_{ids[at]}" if end == at else f"msg_{ids[at]}..msg_{ids[end]}")
-        at = end + 1
-    return out
+    found = runs(sorted(set(store_ids)))
+    return [f"msg_{first}" if last == first else f"msg_{first}..msg_{last}" for first, last in found]
 
 
 def node_frame(node: Node) -> Answer:
     """Short facts about a summary, but for its id."""
-    out: Answer = {
+    return {
         "address": node.address,
         "depth": node.depth,
         "kind": "leaf" if node.depth == 0 else "condensed",
@@ -429,7 +422,6 @@ def node_frame(node: Node) -> Answer:
         "earliest_at": iso(node.earliest_at),
         "latest_at": iso(node.latest_at),
     }
-    return out
 
 
 def node_text(node: Node) -> str:

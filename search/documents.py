@@ -284,6 +284,17 @@ def messages_of(first: int, last: int) -> tuple[int, int]:
     return first // GROUP << _MESSAGES_BITS, ((last // GROUP + 1) << _MESSAGES_BITS) - 1
 
 
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Neighbouring numbers as (first, last)."""
+    out: list[tuple[int, int]] = []
+    for number in numbers:
+        if out and number == out[-1][1] + 1:
+            out[-1] = out[-1][0], number
+        else:
+            out.append((number, number))
+    return out
+
+
 # -- words ---------------------------------------------------------------------------------------------------
 def index_text(text: str) -> str:
     """The text as FTS5 gets it: CJK runs as bigrams, parts of camelCase names appended, nothing that SQLite chokes on."""

@@ -68,7 +68,7 @@ class Zones:
         )
         found = [
             documents.rows_of(max(first, low << _BITS), min(last, ((high + 1) << _BITS) - 1))
-            for low, high in _runs(numbers)
+            for low, high in documents.runs(numbers)
         ]
         if not found:
             return where._replace(last=where.first - 1, spans=((where.first, where.first - 1),))
@@ -91,17 +91,6 @@ def _passes(zone: Zone, filters: Filters) -> bool:
     if filters.sources and sources.isdisjoint(filters.sources):
         return False
     return (filters.since is None or high >= filters.since) and (filters.until is None or low < filters.until)
-
-
-def _runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Neighbouring numbers as (first, last)."""
-    out: list[tuple[int, int]] = []
-    for number in numbers:
-        if out and number == out[-1][1] + 1:
-            out[-1] = out[-1][0], number
-        else:
-            out.append((number, number))
-    return out
 
 
 def few(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
