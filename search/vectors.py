@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from operator import mul
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..errors import StoreBusy, StoreError
 from ..storage.connection import Database, Params, marks
@@ -153,14 +153,14 @@ def _compared(asked: Sequence[float], stored: Sequence[bytes]) -> Sequence[float
     return list((rows @ numpy.asarray(asked, numpy.float32) / numpy.maximum(lengths, 1.0)).tolist())
 
 
-class Nearest:
+class Nearest(NamedTuple):
     """The nearest messages to a question: cosines by store id, nearest first.
 
     ``reached``: the oldest that was compared, where not all were.
     """
 
-    def __init__(self, cosines: Mapping[int, float], reached: int = 0) -> None:
-        self.cosines, self.reached = cosines, reached
+    cosines: Mapping[int, float]
+    reached: int = 0
 
 
 def _affordable(rows: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
