@@ -6,7 +6,6 @@ A result says little without what it was asked for, a call little without what c
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -73,7 +72,6 @@ def _words_of_call(call: ToolCall, result: str) -> str:
 _REPORTS: Final = tuple(f"[ASYNC DELEGATION {what} — " for what in ("COMPLETE", "BATCH COMPLETE", "TASK FAILED"))
 _DISPATCHED: Final = re.compile(r'\s*\{"status": "dispatched"')  # the report comes later
 _GOAL_CHARS: Final = 80
-_CALL_WITHIN: Final = 20  # rows between a call and its result
 
 
 def subagents_of(caller: Access, row: Row) -> list[Answer]:
@@ -133,20 +131,18 @@ def _asked(caller: Access, row: Row) -> str | list[str]:
         return _flat(row.text)
     if head.role != "tool" or head.tool_name != work_log.DELEGATING or _DISPATCHED.match(row.text):
         return []
-    before = caller.scopes.readable_stretch(
-        head.conversation_id, head.seq - _CALL_WITHIN, head.seq - 1, caller.everything()
-    )
+    before = caller.scopes.readable_stretch(head.conversation_id, head.seq - _WITHIN, head.seq - 1, caller.everything())
     calls = (each for made in caller.load_rows(before) for each in made.calls if each.id == head.answers)
-    return [_flat(goal) for each in calls for goal in _goals(each.arguments)]
+    return [
+        _flat(goal)
+        for each in calls
+        for goal in _goals(work_log.parsed(each.arguments, most_chars=len(each.arguments)))
+    ]
 
 
-def _goals(arguments: str) -> Iterator[str]:
-    """The goals of a call, as it was written."""
-    try:
-        given = json.loads(arguments)
-    except ValueError:
-        return
-    tasks = given.get("tasks") if isinstance(given, Mapping) else None
+def _goals(given: Mapping[str, Any]) -> Iterator[str]:
+    """The goals of a call."""
+    tasks = given.get("tasks")
     for each in [given, *(tasks if isinstance(tasks, list) else ())]:
         if isinstance(each, Mapping) and isinstance(each.get("goal"), str):
             yield each["goal"]
