@@ -165,7 +165,7 @@ def _summary(caller: Access, node: Node, source_offset: int, content_offset: int
     text = node_text(node)
     if content_offset > len(text):
         raise BadRequest(f"content_offset={content_offset} is past the end: the text has {len(text)} characters")
-    end = fit(text, content_offset, len(text), room.part(0.7)) if content_offset < len(text) else content_offset
+    end = fit(text, content_offset, len(text), room.part(0.7))
     out["content"], out["content_truncated"] = text[content_offset:end], end < len(text)
     handle: Answer = {"tool": "lcm_describe", "id": node.address}
     if end < len(text):
@@ -295,7 +295,7 @@ def _file(caller: Access, name: str, source_offset: int, content_offset: int, ro
         raise BadRequest(f"content_offset={content_offset} is past the end: there are {len(payload.text)} characters")
     room.use_up(out)
     stop = len(payload.text) if most is None else min(len(payload.text), content_offset + most)
-    end = fit(payload.text, content_offset, stop, room) if stop > content_offset else content_offset
+    end = fit(payload.text, content_offset, stop, room)
     out["content"], out["content_truncated"] = payload.text[content_offset:end], end < len(payload.text)
     if end < len(payload.text):
         out["next_content_offset"] = end

@@ -366,7 +366,7 @@ def run_step(caller: Access, question: Question, grant: Grant, name: str, argume
     except (ValueError, RecursionError):
         return "the arguments are not JSON"
     room = Room.of(min(_STEP_TOKENS, grant.tokens_left()))
-    end = fit(out, 0, len(out), room) if out else 0
+    end = fit(out, 0, len(out), room)
     out = out if end == len(out) else f"{out[:end]}\n[cut here: ask for less at a time]"
     out = out or "nothing"
     grant.spend(out)
@@ -457,11 +457,7 @@ def _message(caller: Access, grant: Grant, address: Address, start: int) -> str:
     if not rows:
         raise no_such(address)
     text = searchable(rows[0]) if rows[0].stored_json is not LOST else "[damaged: it cannot be read any more]"
-    end = (
-        fit(text, start, len(text), Room.of(min(_STEP_TOKENS, grant.tokens_left()) // 2))
-        if start < len(text)
-        else start
-    )
+    end = fit(text, start, len(text), Room.of(min(_STEP_TOKENS, grant.tokens_left()) // 2))
     head = rows[0].head
     grant.addresses.add(f"msg_{head.store_id}")
     tail = f"\n[cut; offset={end} continues]" if end < len(text) else ""

@@ -227,7 +227,7 @@ def _cut(text: str, piece: Slice, room: Room, handle: Mapping[str, Any]) -> Answ
     if piece.content_offset > len(text):
         raise BadRequest(f"content_offset={piece.content_offset} is past the end: there are {len(text)} characters")
     start = min(max(start, piece.content_offset), stop)
-    end = fit(text, start, stop, room) if stop > start else start
+    end = fit(text, start, stop, room)
     out: Answer = {"content": text[start:end], "content_truncated": end < stop, "content_chars": len(text)}
     if start:
         out["content_offset"] = start
@@ -378,7 +378,7 @@ def _source_nodes(caller: Access, ids: Sequence[int], offset: int, room: Room) -
         room.use_up(item)
         text = node_text(node)
         start = min(offset if not items else 0, len(text))
-        end = fit(text, start, len(text), room) if start < len(text) else start
+        end = fit(text, start, len(text), room)
         item["content"], item["content_truncated"] = text[start:end], end < len(text)
         if node.expand_hint:
             item["expand_hint"] = node.expand_hint[:MOST_HINT]

@@ -126,7 +126,7 @@ class Page:
     def of(self, text: str, start: int = 0, *, least_tokens: int = 0) -> Answer:
         """The piece of an answer from ``start`` on."""
         limit = self.room.capped(max(self.question.max_tokens, least_tokens)).part(0.85)
-        end = fit(text, start, len(text), limit) if start < len(text) else start
+        end = fit(text, start, len(text), limit)
         out: Answer = {"answer": text[start:end], "truncated": end < len(text)}
         if end < len(text):
             name = self.readers.keep(self.owner, text)

@@ -133,7 +133,7 @@ class Room:
 
 
 def fit(text: str, start: int, stop: int, room: Room) -> int:
-    """End of a slice of ``text`` from ``start`` on that fits; always moves forward if there is text left."""
+    """End of a slice of ``text`` from ``start`` on that fits; moves forward if there is text left, and never beyond ``stop``."""
     low = min(stop, start + 1)
     high = min(stop, start + max(1, room.chars))
     if high <= low or room.holds(text[start:high]):
@@ -255,7 +255,7 @@ def _text(out: Shown, text: str | None, part: Part, room: Room) -> None:
     start = min(part.offset, stop)
     limit = stop if part.most_chars is None else min(stop, start + part.most_chars)
     limit = _before_file(out, text, start, limit)
-    end = fit(text, start, limit, room) if limit > start else start
+    end = fit(text, start, limit, room)
     piece = text[start:end]
     item["content"], item["content_truncated"] = piece, end < stop
     if start:
@@ -317,7 +317,7 @@ def _arguments(out: Shown, calls: Sequence[ToolCall], part: Part, room: Room) ->
             break
         low = max(begin, part.arguments_offset) - begin
         high = _before_file(out, call.arguments, low, min(len(call.arguments), low + left))
-        stop = fit(call.arguments, low, high, room) if high > low else low
+        stop = fit(call.arguments, low, high, room)
         piece = _call(call, call.arguments[low:stop])
         left -= stop - low
         if (stop < len(call.arguments) or low) and "externalized" not in out.item:
