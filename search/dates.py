@@ -100,19 +100,6 @@ _MOST_CHARS: Final = 2000
 _MOST_SPANS: Final = 40
 _MOST_DAYS: Final = 20_000
 _YEARS_BACK: Final = 5
-_ANY: Final = re.compile(
-    r"derni|pass|pasad|scors|hier\b|ayer|hoy\b|ontem|hoje|ieri\b|oggi|aujourd|il y a|hace\b|há\b|\bfa\b|прошл|вчера|"
-    "сегодня|назад|"
-    r"\b(?:en|em|a|da|depuis|desde|durante|pendant|в|с|за)\s|"
-    r"letzt|vorig|vergangen|gestern|heute|\bvor\b|(?:im|seit)\s|周|星期|礼拜|\b(?:on|am)\s|(?:lunes|martes|es) |"
-    rf"{_FEAST}|{'|'.join(_SEASONS.values())}|anoche|other day|autre jour|otro día|altro giorno|neulich|на днях|полгода|"
-    "(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|wochenende|week-end|fi[nm]e? (?:de )?se|выходн|"
-    rf"{'|'.join(name for names in _NAMED_WEEKDAYS for name in names.split())}|"
-    r"\d|ago|last|past|previous|today|tonight|morning|yesterday|[天昨前上月年今早近]|"
-    r"(?:in|during|of|since|this|before|after|until|till)\s|"
-    r"mois de|m[eê]s de|mese di|matin|soir|mañana|manhã|noche|stama|stase|antier|[uú]ltim|последн|"
-    r"atrás|\b(?:dies|anfang|ende|mitte|cet?|est[ae]\s|quest|inizio|fine?|metà|início|meados|faz|début|mi-|этой|этом|начал|середин|конц)"
-)
 _MARGIN: Final = timedelta(hours=14)  # the widest zone
 _SHARE: Final = 0.3  # of what a date counts: half of an archive lies before an event
 _FOREVER: Final = 1e11
@@ -188,7 +175,7 @@ class When:
         return bool(self.spans)
 
     def days(self, said: Iterable[float]) -> str:
-        """Those of the times at which something was said, as days, for people."""
+        """Days, for people, of those times at which something was said."""
         told = [*said]
         spans = [span for span in self.spans if any(span[0] <= at < span[1] for at in told)]
         if self.named or not spans:
@@ -205,8 +192,6 @@ class When:
 def times_in(text: str, now: float) -> When:
     """The times named in a text. ``now`` is what "yesterday" counts from."""
     whole = left = _HAN_NUMBER.sub(_in_digits, _VERB.sub(_as_typed, text[:_MOST_CHARS]).lower()[:_MOST_CHARS])
-    if not _ANY.search(left):
-        return When()
     named: list[_Named] = []
     for pattern, meaning in _FORMS:
         named += [_Named(found.start(), found.end(), meaning(found, now)) for found in pattern.finditer(left)]
@@ -303,7 +288,7 @@ def _between(begins: list[_Span], ends: list[_Span]) -> list[_Span]:
 
 
 def _narrowed(named: list[_Named]) -> list[_Named]:
-    """Of a month that comes each year that of the year which is named beside it ("in May last year")."""
+    """Times where a month of each year is narrowed to the year that is named beside it ("in May last year")."""
     for years in [each for each in named if len(each.spans) == 1]:
         (first, last) = years.spans[0]
         for each in named:
@@ -325,7 +310,7 @@ def _side_of(named: _Named, text: str) -> str:
 
 
 def _until(spans: list[_Span], side: str, now: float) -> When:
-    """All that was said before a time, or to its end; it is told by its day."""
+    """Time up to the beginning of a named one, or to its end; told by its day."""
     first, last = max((span for span in spans if span[0] <= now), default=spans[-1])
     edge = first + 2 * _MARGIN.total_seconds() if side == "before" else last
     day = datetime.fromtimestamp(edge - _MARGIN.total_seconds() - (side == "until"), UTC).date().isoformat()
@@ -333,7 +318,7 @@ def _until(spans: list[_Span], side: str, now: float) -> When:
 
 
 def _from(spans: list[_Span], side: str, now: float) -> list[_Span]:
-    """All that was said since a time, or after it."""
+    """Time from the beginning of a named one on, or from its end on."""
     first, last = max((span for span in spans if span[0] <= now), default=spans[-1])
     begin = last - 2 * _MARGIN.total_seconds() if side == "after" else first
     today = (_midnight(now) + timedelta(days=1) + _MARGIN).timestamp()
@@ -375,7 +360,7 @@ def _date(found: re.Match[str], now: float) -> list[_Span]:
 
 
 def _meant(typed: str, spans: list[_Span], now: float) -> list[_Span]:
-    """Of each year's month that of "last May" or "this May"."""
+    """Spans of a month in each year, or the one that "last May" or "this May" means."""
     if _LAST_ONE.search(typed):
         return [max(span for span in spans if span[1] - _MARGIN.total_seconds() <= now)]
     return spans[-1:] if typed.startswith("this ") else spans
@@ -431,7 +416,7 @@ def _unit_before(today: datetime, size: int) -> tuple[datetime, datetime]:
 
 
 def _rolling(found: re.Match[str], now: float) -> list[_Span]:
-    """In the last two weeks: until today."""
+    """Span of "in the last two weeks": until today."""
     count = found["count"] or "один"
     days = (int(count) if count.isdigit() else _NUMBERS[count]) * _days_of(found["unit"])
     today = _midnight(now)
@@ -471,7 +456,7 @@ def _days_of(unit: str) -> int:
 
 
 def _past(first: int, last: int) -> _Meaning:
-    """So many units ago, of days where none is named: until the second of them."""
+    """Meaning of a vague time ago: from ``first`` to ``last`` units back, days where no unit is named."""
 
     def meaning(found: re.Match[str], now: float) -> list[_Span]:
         size = _days_of(found.groupdict().get("unit") or "day")
@@ -499,7 +484,7 @@ def _feast(found: re.Match[str], now: float) -> list[_Span]:
 
 
 def _season(found: re.Match[str], now: float) -> list[_Span]:
-    """That of the year which is named, else of the last years; the winter of a year is at both of its ends."""
+    """Season of the year that is named, else of the last years; the winter of a year is at both of its ends."""
     last, year = datetime.fromtimestamp(now, UTC).year, int(found["year"] or 0)
     month = next(begins for begins, names in _SEASONS.items() if found["season"] in names.split("|"))
     years = range(year - (month == 12), year + 1) if year else range(last - _YEARS_BACK, last + 1)
@@ -589,27 +574,19 @@ _FORMS: Final[tuple[tuple[re.Pattern[str], _Meaning], ...]] = tuple(
         (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH},?\s+{_YEAR}\b", _date),
         (rf"\b{_MONTH},?\s+(?:of\s+)?{_YEAR}\b", _date),
         (rf"\b{_YEAR}[-/](?P<month>0[1-9]|1[0-2])(?![\d/-])", _date),
-        (rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月\s*(?P<day>\d{{1,2}})\s*[日号]", _date),
-        (rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月", _date),
+        (rf"{_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月(?:\s*(?P<day>\d{{1,2}})\s*[日号])?", _date),
         (r"(?P<month>\d{1,2})\s*月\s*(?P<day>\d{1,2})\s*[日号]", _date),
         (rf"{_NO_VERB}\b{_MONTH}\s+{_DAY}\b(?!\s*[:%])(?!\s+of\s+(?:the|them|these|those|us|you)\b)", _date),
         (rf"\b{_DAY}\s+(?:of\s+)?{_MONTH}(?![a-z])", _date),
-        (
-            _IN_MONTH,
-            _date,
-        ),
-        (rf"\b{_DAY}\.\s*{_MONTH_DE}\s+{_YEAR}\b", _date),
-        (rf"\b{_DAY}\.\s*{_MONTH_DE}", _date),
+        (_IN_MONTH, _date),
+        (rf"\b{_DAY}\.\s*{_MONTH_DE}(?:\s+{_YEAR}\b)?", _date),
         (rf"(?<!\d )(?<!\d\. )\b{_MONTH_DE}\s+{_YEAR}\b", _date),
         (
             rf"\b(?:im|seit)\s+(?:(?:letzten|vergangenen|vorigen)\s+)?(?:monat\s+|anfang\s+|ende\s+|mitte\s+)?{_MONTH_DE}",
             _date,
         ),
         (rf"\b(?:anfang|ende|mitte)\s+{_MONTH_DE}", _date),
-        (
-            _IN_YEAR,
-            _date,
-        ),
+        (_IN_YEAR, _date),
         (rf"{_YEAR}\s*年", _date),
         (rf"\b{_DAY}(?:er|º|°)?\s+(?:de\s+|d['’])?{_ANY_MONTH}(?:\s+(?:de\s+|del\s+)?{_YEAR})?", _date),
         (rf"\b{_ANY_MONTH}\s+(?:de\s+|del\s+)?{_YEAR}\b", _date),
