@@ -24,7 +24,7 @@ from ..text.blobs import MARK
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """One stored row that the live list should show next."""
+    """Stored row that the live list should show next."""
 
     store_id: int
     pos: float
@@ -64,7 +64,7 @@ def _asked(call: ToolCall) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """One message of the live list. ``core`` tells what it says when that is asked for.
+    """Message of the live list. ``core`` tells what it says when that is asked for.
 
     ``heard``: lines of a group that came with it, which are other messages.
     """

@@ -158,7 +158,7 @@ class WriteFilters:
 
 
 class _Folding:
-    """One message on its way into files. ``refs`` and ``chars`` by digest."""
+    """Folding of one message into files. ``refs`` and ``chars`` by digest."""
 
     def __init__(self, payloads: Payloads, threshold: int | None) -> None:
         self._payloads = payloads

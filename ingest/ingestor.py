@@ -57,7 +57,7 @@ _WINDOWS, _BYTES = 256, 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """One live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text.
+    """Live message, recognised. ``core`` is None for text of our own; ``text`` is set for what is glued behind such text.
 
     ``was``: what it was in another file, where this process saw it before; ``name``: of its row, where that is here too.
     ``parts``: its text with those that the host leaves out after a restart; what says the same without them may have others.
@@ -800,7 +800,7 @@ def _said_by_others(
 
 
 def _addressed(read: _Read, message: Mapping[str, Any], stored: Collection[bytes]) -> _Read:
-    """What somebody said to the bot, without the lines of the group in front of it, where each of them is a row."""
+    """Message to the bot without the lines of the group in front of it, where each of them is a row."""
     text = message.get("content")
     if read.core is None or read.own or not isinstance(text, str) or not (heard := _heard(text)):
         return read

@@ -29,7 +29,7 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message of a live list: the stored rows it shows. ``own``: "" or which kind of our own text it is.
+    """Entry of a live list: the stored rows that one message shows. ``own``: "" or which kind of our own text it is.
 
     ``stored_at``: when the first of them was stored; with what it says that tells it from every other row, in any file.
     """
@@ -119,7 +119,7 @@ class Transcripts:
     def expected(self, session: Session, assembly: Assembly | None) -> list[Expected]:
         """The expected transcript: from the conversation's start, or from the tail that an assembly recorded.
 
-        Behind an assembly: its tail, what stands behind the last message that it reaches, and what came after it.
+        Behind an assembly: its tail, the rows behind the last message that it reaches, and those that came after it.
         """
         own, gone = self._past(session)
         segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
@@ -157,7 +157,7 @@ class Transcripts:
         return [*(Segment(*item) for item in self._sessions.ancestry(session.parent_id)), Segment(own)]
 
     def gone(self, session: Session, rows: Sequence[Stored]) -> frozenset[int]:
-        """Which of the rows within its reach a session does not show: they were taken back, in it or before it began."""
+        """Rows within its reach that a session does not show: they were taken back, in it or before it began."""
         past = self._past(session)
         return frozenset(row.store_id for row in rows if _is_hidden(row, *past))
 
@@ -408,7 +408,7 @@ class Window:
         self.version += 1
 
     def known(self, messages: Messages) -> Sequence[Entry]:
-        """What the leading messages of a list were that are as they were in this one."""
+        """Entries of the leading messages of a list that are as they were in this one."""
         return self.transcript.entries[: self.columns.common(Columns.of(messages), 0)]
 
     def shown_rows(self, *, alone: bool = True) -> frozenset[int]:
@@ -545,7 +545,7 @@ class Columns:
         )
 
     def columns(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
-        """All of them."""
+        """Columns in the order of ``_COUNTS``."""
         return self.contents, self.roles, self.calls, self.answers
 
     def common(self, other: Columns, start: int) -> int:

@@ -138,7 +138,7 @@ def relation(later: str, earlier: str) -> Relation:
 
 @lru_cache(maxsize=_REMEMBERED)
 def about(decision: str) -> tuple[str, str] | None:
-    """What a decision is about, and what was decided of it; None where no form tells."""
+    """Thing that a decision is about, and the choice made for it; None where no form tells."""
     if _BESIDE.search(decision):
         return None
     for pattern in _ABOUTS:

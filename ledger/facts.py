@@ -526,7 +526,7 @@ def _stands(sentence: str, match: re.Match[str], asks: bool) -> bool:
 
 
 def _is_supposed(sentence: str, at: int) -> bool:
-    """Does what stands before a place make what follows a condition, an example or somebody else's words?"""
+    """Is a fact at this place a condition, an example or somebody else's words, by the text before it?"""
     if _IF.search(sentence, max(0, at - 40), at) or _REPORTED.search(sentence, max(0, at - 80), at):
         return True
     return any(quoted.start() < at < quoted.end() for quoted in QUOTED.finditer(sentence))

@@ -45,7 +45,7 @@ NONE_TOLD: Final[Told] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One fact. ``replaces``, ``replaced_by`` and ``contradicts``: the names of other entries on the same thing.
+    """Fact in the ledger. ``replaces``, ``replaced_by`` and ``contradicts``: names of other entries on the same thing.
 
     ``mark``: "", pinned, struck or corrected; ``correction``: what an operator says instead.
     """
@@ -161,7 +161,7 @@ class Ledger:
 
 
 def _readings(row: Row) -> list[Mapping[int, str]]:
-    """Speakers by whom a message may be said: what stands in front of it is a name only where several people talk."""
+    """Speakers by whom a message may be said: its first words are a name only where several people talk."""
     name, _ = markers.speaker(row.text)
     return [statements.NOBODY, {row.store_id: name}] if name else [statements.NOBODY]
 

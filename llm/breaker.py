@@ -98,7 +98,7 @@ class Breaker:
         return self._routes[route].chunks
 
     def refused(self, route: str, reason: str, chunk: str = "") -> None:
-        """No answer of the route about a chunk was a summary. Its pause doubles with each chunk after the first ones."""
+        """Note that no answer of the route about a chunk was a summary. Its pause doubles with each further chunk."""
         with self._lock:
             state = self._routes.setdefault(route, _Route())
             state.refusals += 1

@@ -1,7 +1,7 @@
 """
 An extract that no model wrote.
 
-Owns what stands in for a summary when no model answers, or none is wanted: the user's first request and directives
+Owns the substitute for a summary when no model answers, or none is wanted: the user's first request and directives
 verbatim, decisions, open points, commands, errors, the last state, and an anchor line with the names and numbers
 that fit. Pure and quick; says in its first line what it is. Never copies a long stretch of a tool result.
 """

@@ -77,7 +77,7 @@ _MOST_ANSWERS: Final = len(_LADDER)
 
 
 class _Run:
-    """One call of ``summarise``: its limits and what happened so far."""
+    """State of one call of ``summarise``: its limits and what happened so far."""
 
     def __init__(self, whole: Source, deadline: float, cancelled: Callable[[], bool], routes: tuple[str, ...]) -> None:
         self.whole = whole
@@ -119,7 +119,7 @@ class _Accepted(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What a model answered: the verdict on its record, and the facts it names."""
+    """Answer of a model: the verdict on its record, and the facts it names."""
 
     verdict: Verdict
     rung: str
@@ -128,7 +128,7 @@ class _Answer(NamedTuple):
 
 
 class _Stop(Exception):  # noqa: N818 - not an error: time or money is over, no route can help
-    """No further model call may be made for this chunk."""
+    """Signal that no further model call may be made for this chunk."""
 
 
 class Ladder:
@@ -427,7 +427,7 @@ def _splittable(task: SummaryTask) -> bool:
 
 
 def _cut_line(line: SourceLine, count: Count) -> tuple[SourceLine, SourceLine]:
-    """One line in two at the line end, or else the blank, nearest to its middle."""
+    """Halves of a line, cut at the line end, or else the blank, nearest to its middle."""
     text, middle = line.text, len(line.text) // 2
     reach = len(text) // 4
     cut = (

@@ -118,7 +118,7 @@ class Prompt(NamedTuple):
 
 
 class Complaint(NamedTuple):
-    """Why an earlier answer was refused, for the retry."""
+    """Complaint about an answer that was refused, for the retry."""
 
     reasons: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()

@@ -62,7 +62,7 @@ _ERROR = lazy(
 #: A comment, a row of a table, an item or a key, as it stands in a file that was read, and how a line of code ends.
 _NAMES_ERROR = lazy(r"\s*(?:\d+\s*[|:]\s*)?(?://|/\*|[-*]\s|\||[\"'][\w-]+[\"']\s*:|\}\s*catch\b)")
 _CODE_ENDS: Final = (";", "{", "(", ",")
-#: Tools that show what stands in files; a log, a job or a mail tells what happened.
+#: Tools that show the content of files; a log, a job or a mail tells what happened.
 _READS_FILES = lazy(
     r"(?i)(?:read|view|open|cat|search|grep)(?![a-z])(?!.*(?:log|job|mail|order))|(?:get|find|list)_.*file"
 )
@@ -148,7 +148,7 @@ def _covering(lines: list[_Line], known: set[str], room: int, count: Count) -> l
 
 
 def _told(line: _Line) -> set[str]:
-    """What a line tells: its words, and once more the names and figures in it, which nobody can guess."""
+    """Content of a line: its words, and once more the names and figures in it, which nobody can guess."""
     words = _WORD.findall(line.text.casefold())
     names = (*salience.terms(line.text), *salience.phrases(line.text))
     pairs = itertools.pairwise(words) if line.wording else ()
@@ -194,7 +194,7 @@ def _is_rule(text: str) -> bool:
 
 
 def _weight(text: str, directive: bool) -> float:
-    """What users say of themselves stays true; a question has been answered."""
+    """Weight of a user's sentence: what is said of oneself stays true, a question has been answered."""
     if text.rstrip().endswith(_ASKS):
         return _QUESTION_WEIGHT
     return _OWN_WEIGHT if _OWN.search(text) else _DIRECTIVE_WEIGHT if directive else 1.0
@@ -244,7 +244,7 @@ def _errors(line: SourceLine) -> list[_Line]:
 
 
 def _was_read(line: SourceLine) -> bool:
-    """Is a result what stands in a file? An error that it names is none that happened."""
+    """Is a result the content of a file? An error that it names is none that happened."""
     return _READS_FILES.match(line.tool_name or "") is not None and line.text.count("\n") >= _FAILED_LINES
 
 

@@ -40,7 +40,7 @@ class Parsed(NamedTuple):
 
 
 def why_unusable(text: str, finish_reason: str, prompt: str) -> str:
-    """Why a reply is no answer; "" when it is one."""
+    """Reason why a reply is no answer; "" when it is one."""
     if not text.strip():
         return "the model sent no text"
     if finish_reason in ("refusal", "content_filter"):

@@ -59,7 +59,7 @@ _OPEN = ("in_progress", "pending")
 
 
 class Task(NamedTuple):
-    """One item of the host's task list."""
+    """Item of the host's task list."""
 
     text: str
     status: str  # pending, in_progress, completed, cancelled
@@ -424,7 +424,7 @@ def _asked(read: _Read, row: Row) -> str:
 
 
 def _values(read: _Read) -> list[work_log.Entry]:
-    """Values in the sentences that named them, a message a line; what stands among the rules is not said twice."""
+    """Values in the sentences that named them, a message a line; a sentence that is among the rules is not said twice."""
     prose = sorted(
         read.covered([*read.users, *(row for row in read.replies if not row.calls)]), key=lambda row: row.store_id
     )

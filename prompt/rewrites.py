@@ -39,7 +39,7 @@ class Source(Protocol):
 
 @dataclass(slots=True)
 class Watched:
-    """One session's requests.
+    """State of one session's requests.
 
     ``saving``: tokens by which replacements made the last one smaller. ``done``: what became of the one that is being sent;
     ``unshown``: a list that was sent as it is.
@@ -157,7 +157,7 @@ class RequestRewrites:
         return state.unshown
 
     def unshown(self, session_id: str) -> str:
-        """Why requests of this session go out as they are although something is to be replaced; "" if they do not."""
+        """Reason why requests of this session go out as they are although something is to be replaced; "" if they do not."""
         state = self.states.get(session_id)
         return state.unshown if state is not None else ""
 

@@ -90,7 +90,7 @@ _NAMES: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|[A-Z]|\d{2}")  # JFK, HAT069,
 
 
 class Entry(NamedTuple):
-    """One line to show: what it says of which message."""
+    """Line to show: its message and its text."""
 
     store_id: int
     text: str
@@ -300,7 +300,7 @@ def _given(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _deed(step: Step) -> str:
-    """What identifies the deed stands first, then names and numbers: the end of long arguments is what gets cut."""
+    """Text of a deed: ids first, then names and numbers, since the end of long arguments is cut."""
     said = [*_given(step.arguments), *_got(step.arguments, step.answer)[:2]]
     return f"{step.call.name} {quoted(', '.join(sorted(said, key=_telling)), _DEED_CHARS)}"
 

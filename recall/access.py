@@ -121,7 +121,7 @@ def no_such(what: object) -> NotFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """One database as one call sees it; made anew for each. ``rights``: of the agent that calls, in its session."""
+    """Access of one call to a database; made anew for each. ``rights``: of the agent that calls, in its session."""
 
     db: Database
     store: MessageStore
@@ -255,7 +255,7 @@ class Access:
         return replace(scope, principal=principal, messages=messages, nodes=nodes, apart=not self.reads_all)
 
     def _of_request(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """All messages and summaries that the request's own history shows: as they are, or under its summaries."""
+        """Messages and summaries that the request's own history shows: as they are, or under its summaries."""
         raw = self.in_prompt().union(self.dag.messages_below(self.roots()))
         return tuple(sorted(raw)), tuple(self.dag.nodes_below(self.roots()))
 

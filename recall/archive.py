@@ -79,7 +79,7 @@ class Live:
 
 
 def answer(caller: Access, args: Args, room: Room) -> Answer:
-    """One operation."""
+    """Answer of one operation."""
     operation = args["operation"]
     if operation == "load":
         return load(caller, _handle(args), args["after_store_id"], args["limit"], room)

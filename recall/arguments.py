@@ -49,7 +49,7 @@ class Address:
 
 
 def parsed(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All arguments of a tool by their own names, defaults filled in; ``typed``: the names as given. Raises BadRequest."""
+    """Arguments of a tool by their own names, defaults filled in; ``typed``: the names as given. Raises BadRequest."""
     known = {name: param for param in tool.params for name in (param.name, *param.aliases)}
     values: dict[str, Any] = {param.name: param.default for param in tool.params}
     seen: dict[str, str] = {}

@@ -125,7 +125,7 @@ def subagent_lines(caller: Access, row: Row) -> str:
 
 
 def _asked(caller: Access, row: Row) -> str | list[str]:
-    """What was delegated: the host's report itself, or the tasks of the call that a result answers."""
+    """Tasks that were delegated: the host's report itself, or the tasks of the call that a result answers."""
     head = row.head
     if head.role == "user" and head.flags & Flag.HOST_NOTE and markers.host_block(row.text) == "subagent":
         return _flat(row.text)

@@ -58,7 +58,7 @@ def describe(
 
 # ------------------------------------------------------------------------------------------------------------ overview
 def overview(caller: Access, session: Session | None, room: Room, others_from: int = 0) -> Answer:
-    """One conversation: the summaries its prompt shows, what is stored, which sessions there are."""
+    """Overview of a conversation: the summaries its prompt shows, what is stored, which sessions there are."""
     current = session is None or (caller.session is not None and session.session_id == caller.session.session_id)
     session = session or caller.session
     out: Answer = {"note": NOTE}
@@ -141,7 +141,7 @@ def _others(caller: Access, session: Session | None, room: Room, start: int) -> 
 
 # ------------------------------------------------------------------------------------------------------------ a summary
 def _checks(node: Node) -> Answer:
-    """What verification found; not the places of facts, which the ledger shows."""
+    """Findings of verification; not the places of facts, which the ledger shows."""
     return {name: said for name, said in node.facts.items() if name != STATED}
 
 

@@ -88,7 +88,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One piece of evidence. ``rank``: the place of the hit that brought it, 0 first; ``order``: where it stands in time."""
+    """Piece of evidence. ``rank``: the place of the hit that brought it, 0 first; ``order``: where it stands in time."""
 
     address: str
     role: str

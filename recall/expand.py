@@ -143,7 +143,7 @@ def _rows(caller: Access, ids: Sequence[int]) -> Iterator[Row]:
 
 
 def _writer() -> Callable[[Shown], Line]:
-    """How an answer in lines writes the messages of one page: each with the line of its day, where it is the first of it."""
+    """Writer of the messages of one page in lines: each with the line of its day, where it is the first of that day."""
     told = ""
 
     def written(shown: Shown) -> Line:

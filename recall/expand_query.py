@@ -137,7 +137,7 @@ class Page:
 
 
 class Reader:
-    """One question's conversation with the model."""
+    """Conversation with the model about one question."""
 
     def __init__(self, caller: Access, question: Question, grant: Grant, pack: Pack) -> None:
         self._caller = caller

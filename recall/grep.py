@@ -33,7 +33,7 @@ from .paging import Answer, Line, Room, iso, lost_files, node_frame, short, spok
 from .second_look import LITTLE, Read, second_look
 
 _REGEX_SIGNS = re.compile(r"\\[dwsbDWSB.()\[\]]|\.\*|\.\+|\[[^\]]+\]|\(\?|\^\w|\w\$$|\w\|\w")
-BLANKED = re.compile(" {40,}")  # what stands for recalled memory, or others' words, in a searchable text
+BLANKED = re.compile(" {40,}")  # in a searchable text, in the place of recalled memory or others' words
 _CURSOR = re.compile(r"(\d{1,6})\.(\d{1,6})\.(\d{1,18})\.(\d{1,18})(?:\.([01])(?:\.(\d{1,6}))?)?")
 _FRAME_CHARS = 230  # what a hit costs beside its snippet
 _SPARE_CHARS = 8000  # of an answer as JSON: up to there its snippets grow where there is room
@@ -144,7 +144,7 @@ def _cursor(text: str | None) -> _Cursor | None:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the results of one search are told with; ``told``: texts that are shown already, by the first that says them."""
+    """Material for the results of one search; ``told``: texts that are shown already, by the first that says them."""
 
     rows: Mapping[int, Row]
     nodes: Mapping[int, Node]
@@ -532,7 +532,7 @@ class Search:
         return len(shown_hits), shown_nodes
 
     def _read(self, queue: Sequence[Hit | NodeHit]) -> _Read:
-        """All that the results of a search are told with."""
+        """Material for the results: rows, nodes, summaries over them, later forms."""
         rows = self._decoded([hit.store_id for hit in queue if isinstance(hit, Hit)])
         nodes = {
             n.node_id: n for n in self._caller.nodes([h.node_id for h in queue if isinstance(h, NodeHit)], Scope())

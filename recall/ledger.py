@@ -135,7 +135,7 @@ def about(caller: Access, found: Sequence[Entry], words: str, *, struck: bool = 
 
 
 def render_entry(caller: Access, entry: Entry) -> Answer:
-    """One entry: who said what of what, where and when, and what became of it."""
+    """Entry as it is shown: who said what, where and when, and what became of it."""
     head, fact = entry.row.head, entry.fact
     item: Answer = {
         "entry": entry.name, "what": fact.kind, "subject": fact.subject, "value": fact.value if fact.subject else "",

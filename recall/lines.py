@@ -67,7 +67,7 @@ def _marks(item: Mapping[str, Any]) -> str:
 
 
 def hit(item: Mapping[str, Any], *, day: bool = True) -> str:
-    """One search result: address, role, day and time, speaker, and the stretch that answers; of one like another its tool."""
+    """Search result in lines: address, role, day, time, speaker, and the stretch that answers; of one like another its tool."""
     if item["type"] == "alike":
         return f"{item['address']} {item['tool_name']}"
     if item["type"] == "summary":
@@ -141,7 +141,7 @@ def search(answer: Answer) -> str:
 
 
 def head(answer: Answer) -> str:
-    """What an answer says beside its results."""
+    """Lines of an answer beside its results."""
     return "\n".join(_search({**answer, "results": []}))
 
 
@@ -150,13 +150,13 @@ def _said(line: str) -> str:
 
 
 def elsewhere(results: Iterable[Mapping[str, Any]]) -> list[str]:
-    """How the conversations of results that are not of the caller's own are named elsewhere."""
+    """Lines that name the sessions of results from other conversations than the caller's."""
     sessions = {item["conversation_id"]: item["session_id"] for item in results if item.get("elsewhere")}
     return [f"lcm: conversation {number} is session_id {dumps(name)}" for number, name in sessions.items()]
 
 
 def regions(found: Sequence[Mapping[str, Any]]) -> str:
-    """Where many hits lie together."""
+    """Line that names the stretches where many hits lie together."""
     counted = "1 stretch holds" if len(found) == 1 else f"{len(found)} stretches hold"
     return f"lcm: {counted} many hits; the largest: {call(found[0]['read'])}"
 
@@ -195,7 +195,7 @@ def _search(answer: Answer) -> list[str]:
 
 
 def _more(answer: Answer) -> str:
-    """How many more there are, as far as that is known."""
+    """Number of further hits, as far as that is known."""
     if "searched_from" in answer:
         return f"searched from {answer['searched_from']} on; more and older"
     least = "at least " if answer.get("total_is_lower_bound") else ""
@@ -270,7 +270,7 @@ def expanded(answer: Answer) -> str:
 
 
 def text(answer: Answer) -> str:
-    """One text with what is known of it: a message, a file, a summary. The facts first, then the text as it is."""
+    """Text with the facts about it: a message, a file, a summary. The facts first, then the text as it is."""
     body, more = _body(answer)
     calls = answer.get("tool_calls", ())
     skip = (

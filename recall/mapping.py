@@ -129,7 +129,7 @@ def progress(meta: Meta, session_id: str) -> str:
 
 @dataclass(slots=True)
 class _Job:
-    """One run over messages: answers by store id ("" for a message that says nothing), and what is left of its budget."""
+    """Run over messages: answers by store id ("" for a message that says nothing), and what is left of its budget."""
 
     caller: Access
     prompt: str
@@ -155,7 +155,7 @@ class _Job:
         return self.deadline - self.caller.clock()
 
     def complete(self, rules: str, text: str, most: int, of: int = 0) -> str | None:
-        """One reply, about message ``of``; None where there is none, or no budget for it."""
+        """Reply of the model, about message ``of``; None where there is none, or no budget for it."""
         cost = (
             tokens.count(f"{self.prompt}\n{text}\n{self.prompt}") + most
         )  # not the fence: the same map costs the same again

@@ -54,7 +54,7 @@ def damaged_row(head: Stored) -> Row:
 
 
 def lost_files(names: Iterable[str]) -> list[str]:
-    """Notes of a message whose files are gone: what stands for them is no text of it."""
+    """Notes of a message whose files are gone: their descriptions in its text are not its own words."""
     return [f"{name} cannot be read; its description stands in its place (lcm_doctor)" for name in names]
 
 

@@ -308,7 +308,7 @@ def index_text(text: str) -> str:
 
 
 def normal(text: str) -> str:
-    """One spelling for what looks the same: full-width letters, half-width kana, jamo. Surrogates become blanks."""
+    """Common spelling of what looks the same: full-width letters, half-width kana, jamo. Surrogates become blanks."""
     if not _SPECIAL.search(text):
         return text
     if HARMFUL.search(text):

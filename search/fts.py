@@ -83,7 +83,7 @@ Matched = tuple[int, int, int]
 
 
 class FullText:
-    """One FTS5 table with its vocabulary, joined to the table whose rows it indexes."""
+    """FTS5 table with its vocabulary, joined to the table whose rows it indexes."""
 
     def __init__(
         self, db: Database, name: str, schema: Sequence[str], *, columns: str, table: str, of: str,
@@ -94,7 +94,7 @@ class FullText:
         self._meta, self._making = Meta(db), f"{REINDEXING}{name}"
         self._name = name
         self._schema = schema
-        self._own, self._context = own, context  # column filters: the row's own text, and what stands in front of it
+        self._own, self._context = own, context  # column filters: the row's own text, and the end of the message before
         key = columns.partition(",")[0]
         join = f"{table} ON {key} = {of}"
         self._rows_of = f"SELECT {columns} FROM {table} WHERE {key}"
@@ -234,7 +234,7 @@ class FullText:
         return {**{s: count * total // then for s, (count, then) in lasting.items()}, **dict(found)}
 
     def inflected(self, query: Query, where: Where) -> Query:
-        """The query with the forms of its words that the index holds. They are made of the word: what stands in rows that this
+        """The query with the forms of its words that the index holds. They are made of the word: the text of rows that this
         caller may not read only says which of them need not be tried."""
         plain = [a for a in query.atoms if len(a.stems) == 1 and a.match.count('"') == 2 and not a.stop]
         single = {a: a.match.strip('"') for a in (plain[:_INFLECTED] if query.languages else ())}
@@ -299,7 +299,7 @@ class FullText:
         return self._plan_apart(query, where, found)
 
     def _both(self, expression: str, where: Where, most: int = MAX_POSTINGS) -> tuple[list[Matched], list[Matched]]:
-        """Rows whose own text matches, and those where only what stands in front of it does."""
+        """Rows whose own text matches, and rows where only the end of the message before does."""
         own = self._read(expression, where, self._own, most)
         inside = {number for number, *_ in own}
         beside = self._read(expression, where, self._context, most) if self._context else []

@@ -463,7 +463,7 @@ class MessageIndex:
         return len(Scopes(self._db).messages(self.documents.waiting(), scope)) if late and scope.apart else late
 
     def _climb(self, pool: Pool, query: Query, plan: Plan, where: Where, *, newest: bool) -> None:
-        """Any, all, phrase: from loose to strict, so that each row ends with the strictest rung that it matches.
+        """Climb from loose to strict (any, all, phrase), so that each row ends with the strictest rung that it matches.
 
         The strict ones have a budget of their own: where the loose one cannot afford all rows, they take the newest of all.
         """

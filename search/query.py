@@ -56,7 +56,7 @@ _ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """One thing to look for: an FTS5 expression and the stems it stands for (empty when Python cannot tell)."""
+    """Term to look for: an FTS5 expression and the stems it stands for (empty when Python cannot tell)."""
 
     match: str
     stems: tuple[str, ...]
@@ -220,7 +220,7 @@ def whole(literal: str) -> list[tuple[str, str]]:
     if not literal.isascii() or "\\" in literal:
         return []
     out = []
-    padded = f"x{literal}x"  # what stands around it in a text
+    padded = f"x{literal}x"  # other letters may be around it in a text
     for piece in padded.split():
         tokens = _WORD.findall(piece)
         inside = tokens[1 if padded.startswith(piece) else 0 : -1 if padded.endswith(piece) else None]

@@ -298,7 +298,7 @@ class Asked:
     def signals(
         self, candidate: Candidate, texts: Sequence[str], seen: Sequence[Seen], ties: Ties, *, repeated: bool
     ) -> list[float]:
-        """One candidate's numbers, in the order of ``NAMES``."""
+        """Signals of one candidate, in the order of ``NAMES``."""
         text, own = texts[candidate.text], seen[candidate.text]
         before = seen[candidate.before].words if candidate.before is not None else frozenset()
         after = seen[candidate.after].words if candidate.after is not None else frozenset()
@@ -367,7 +367,7 @@ def meant(
 
 
 def standing(rank: int | None) -> float:
-    """How a message stands by its rank among the nearest; 0 behind them."""
+    """Standing of a message by its rank among the nearest; 0 behind them."""
     return 0.0 if rank is None else 1 / math.sqrt(1 + rank)
 
 
@@ -685,7 +685,7 @@ class Pool:
         return [other for d in (-1, 1) if (other := self._beside(place, d)) is not None]
 
     def shares(self) -> Shares:
-        """What each message earned itself, as a share of the best."""
+        """Score that each message earned itself, as a share of the best."""
         top = max((hit.own for hit in self.found.values()), default=0.0) or 1.0
         out: Shares = defaultdict(dict)
         for hit in self.found.values():

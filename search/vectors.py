@@ -164,7 +164,7 @@ class Nearest(NamedTuple):
 
 
 def _affordable(rows: Sequence[tuple[int, int, int]]) -> Sequence[tuple[int, int, int]]:
-    """As many of the rows of a step as may be in memory at a time."""
+    """Rows of a step, as many as may be in memory at a time."""
     total = accumulate(chars for *_, chars in rows)
     return rows[: max(1, sum(each <= _CHARS_AT_ONCE for each in total))]
 
@@ -247,7 +247,7 @@ class Vectors:
         return bool(made_by) and made_by[0][0] == json.dumps(self._encoder.name)
 
     def state(self) -> dict[str, int]:
-        """How far they are: the last message that has one, and the newest that a search can find."""
+        """Progress: the last message that has one, and the newest that a search can find."""
         made = self._db.query(_LAST)[0][0] if self._usable() else 0
         newest = self._db.query(_NEWEST)
         return {"up_to": made, "newest": newest[0][0] if newest else 0}
@@ -312,7 +312,7 @@ class Vectors:
         return not usable or bool(self._db.query(_LACKING, (self._looked, 1)))
 
     def _make(self) -> None:
-        """All that is missing, from the oldest message on."""
+        """Make the vectors that are missing, from the oldest message on."""
         try:
             self._prepare()
             while not self._stopped and not self._db.stands_in and self._step():
@@ -351,6 +351,6 @@ class Vectors:
         return True
 
     def _rewritten(self, conversations: set[int]) -> list[tuple[Any, ...]]:
-        """How often messages of these conversations were rewritten."""
+        """Counts of how often messages of these conversations were rewritten."""
         keys = [f"{REWRITTEN}{each}" for each in sorted(conversations)]
         return self._db.query(f"SELECT key, value FROM meta WHERE key IN ({marks(len(keys))}) ORDER BY key", keys)

@@ -412,7 +412,7 @@ def _value(nodes: list[list[Any]]) -> Any:
 
 
 def _build(nodes: list[list[Any]], n: int, built: dict[int, Any]) -> None:
-    """One node that is no list and no dict: its items first, without recursion (they may lie anywhere)."""
+    """Value of a node that is no list and no dict: its items first, without recursion (they may lie anywhere)."""
     stack = [n]
     while stack:
         at = stack[-1]

@@ -167,7 +167,7 @@ def _behind_name(text: str) -> int:
 
 
 def _memories(text: str) -> Iterator[Piece]:
-    """Recalled memory between its tags, and what stands around it."""
+    """Pieces of a text: recalled memory in its tags, and the words before, between and behind."""
     at = 0
     for start, stop in _recalled(text):
         yield Piece("", text[at:start])
@@ -279,7 +279,7 @@ def typed(text: str) -> str:
 
 # -- speakers ---------------------------------------------------------------------------------------------
 #: How a gateway begins a message of a chat that several people share: the time, notes, what was said before in the channel, and
-#: the name of who says it. Whoever has an id there has it from the platform, which puts both on a line of their own.
+#: the name of who says it. A platform that has ids puts name and id on a line of their own.
 _TIME = re.compile(r"\[\w{3} \d{4}-\d\d-\d\d [^\]\n]{1,40}\] ")
 _TIMES = re.compile(rf"(?m)^(?:{_TIME.pattern})+(?=\[[^\[\]|\n]{{1,300}}\|[^\[\]|\n]{{1,100}}\]$)")
 #: The host's own expression for it.

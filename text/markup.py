@@ -2,7 +2,7 @@
 The grammar of the text that this plugin itself puts into a prompt, and what a reader would take for it.
 
 Three kinds: the context message (summaries), the carrier (a one-line assistant message that keeps two user messages apart)
-and the stub (what stands for an oversized tool result). Each carries the conversation's nonce. Reading is exact: opening
+and the stub (the placeholder of an oversized tool result). Each carries the conversation's nonce. Reading is exact: opening
 line at the very start, closing line as printed, nonce known; anything else is somebody's words.
 """
 

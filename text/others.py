@@ -1,9 +1,9 @@
 """
-Others' words in a message (code, quotations, documents, mails, letters, chats that a user pasted), and what is left without them.
+Quoted words of others in a message (code, quotations, documents, mails, letters, pasted chats), and the message without them.
 
-Pure. Whoever passes on what somebody wrote makes it no rule of his own, unless he says so beside it ("follow this:"). A letter is
-known by its greeting and its end, handed-on words by the line that announces them, a talk by names that come again. What is
-doubtful is nobody's.
+Pure. A rule in a mail that a user pastes is not the user's rule, unless the user adopts it ("follow this:"). A letter is known by
+its greeting and its end, words that are handed on by the line that announces them, a talk by names that come again. Text that may
+be either is left out.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Redactor:
         return self._text(text, _DEPTH)
 
     def _name(self, text: str) -> str:
-        """A name or an id without its secrets: what stands for them is made of characters that every provider takes in one."""
+        """A name or an id without its secrets; their placeholders have only characters that every provider takes in a name."""
         clean = self.text(text)
         return text if clean == text else _PLACEHOLDER.sub(lambda found: f"{NAMELESS}{found[2] or found[1]}", clean)
 

@@ -256,7 +256,7 @@ _TELLING_CUES: Final = (*_TELLING.split(), "not found", "No such", "no such", "t
 
 
 class Item(NamedTuple):
-    """One thing worth keeping. ``key`` is what equal things share; ``weight`` orders, 0 until ranked."""
+    """Item worth keeping. ``key`` is what equal items share; ``weight`` orders, 0 until ranked."""
 
     kind: str
     text: str
@@ -558,7 +558,7 @@ def telling_lines(text: str, *, limit: int) -> tuple[tuple[int, str], ...]:
 
 # ---------------------------------------------------------------------------------------------------- whole chunks
 class Reading:
-    """One line of a source, read once."""
+    """Reading of one line of a source, done once."""
 
     def __init__(self, line: SourceLine) -> None:
         self.line = line

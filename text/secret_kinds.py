@@ -319,7 +319,7 @@ def _before(pattern: str, chars: int) -> Callable[[str, int], Match | None]:
 
 
 def _around(before: str, pattern: str, chars: int) -> Callable[[str, int], Match | None]:
-    """A shape that is known by a literal in its middle: what stands before that, and the rest of it."""
+    """A shape that is known by a literal in its middle; given are the patterns before it and from it on."""
     front, shape = _late(rf"{_BEGINS}(?:{before})\Z"), _shape(pattern)
 
     def find(text: str, at: int) -> Match | None:
