@@ -218,10 +218,16 @@ _FAR = 2**62  # stands for "all of it": JSON knows no infinity
 _PRINCIPAL = " AND c.principal = :principal"
 _CONVERSATIONS = f" AND c.conversation_id IN {_LIST.format(':conversations')}"
 _ONLY = {"m": f" AND m.store_id IN {_LIST.format(':only')}", "n": f" AND n.node_id IN {_LIST.format(':only')}"}
-_SESSION = f" AND m.session_key = {KEY_OF.format(':session')}"
-_NODE_SESSION = f""" AND EXISTS (
-  SELECT 1 FROM messages m WHERE m.session_key = {KEY_OF.format(":session")} AND m.conversation_id = n.conversation_id
+_OF_SESSION = f"m.session_key = {KEY_OF}"
+_COVERS_SESSION = f"""EXISTS (
+  SELECT 1 FROM messages AS m WHERE {_OF_SESSION} AND m.conversation_id = n.conversation_id
      AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
+#: By alias of what is read: messages, nodes, sessions.
+_SESSION = {
+    "m": f" AND {_OF_SESSION.format(':session')}",
+    "n": f" AND {_COVERS_SESSION.format(':session')}",
+    "s": f" AND s.session_key = {KEY_OF.format(':session')}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,15 +248,15 @@ class Scopes:
 
     def messages(self, store_ids: Iterable[int], scope: Scope) -> set[int]:
         """Messages among these that exist and may be read."""
-        return set(self._ids(_AMONG_MESSAGES, scope, of="m", clause=_SESSION, ids=json.dumps(list(store_ids))))
+        return set(self._ids(_AMONG_MESSAGES, scope, of="m", ids=json.dumps(list(store_ids))))
 
     def nodes(self, node_ids: Iterable[int], scope: Scope) -> set[int]:
         """Nodes among these that exist and may be read."""
-        return set(self._ids(_AMONG_NODES, scope, of="n", clause=_NODE_SESSION, ids=json.dumps(list(node_ids))))
+        return set(self._ids(_AMONG_NODES, scope, of="n", ids=json.dumps(list(node_ids))))
 
     def covering(self, store_ids: Iterable[int], scope: Scope) -> dict[int, int]:
         """Newest leaf over each message that may be read, by store id."""
-        sql, params = _within(_COVERING, scope, "n", _NODE_SESSION)
+        sql, params = _within(_COVERING, scope, "n")
         wanted = {**params, "ids": json.dumps(list(store_ids))}
         return {row[0]: row[1] for row in self._db.query(f"{sql} GROUP BY s.store_id", wanted)}
 
@@ -260,8 +266,8 @@ class Scopes:
 
     def counts(self, scope: Scope) -> tuple[int, int]:
         """(messages, sessions) of a scope."""
-        messages = self._ids(_COUNT_MESSAGES, scope, of="m", clause=_SESSION)[0]
-        return messages, self._ids(_COUNT_SESSIONS, scope, clause=_SESSION.replace("m.", "s."))[0]
+        messages = self._ids(_COUNT_MESSAGES, scope, of="m")[0]
+        return messages, self._ids(_COUNT_SESSIONS, scope, of="s")[0]
 
     def page(self, session_id: str, scope: Scope, wanted: Wanted, *, after: int, limit: int) -> list[int]:
         """Store ids of a session above ``after``, in order."""
@@ -278,13 +284,13 @@ class Scopes:
     def between(self, first: int, last: int, scope: Scope, *, limit: int) -> list[int]:
         """Readable store ids of a range, in order."""
         end = "ORDER BY m.store_id LIMIT :limit"
-        return self._ids(_BETWEEN, scope, end, of="m", clause=_SESSION, first=first, last=last, limit=limit)
+        return self._ids(_BETWEEN, scope, end, of="m", first=first, last=last, limit=limit)
 
     def readable_stretch(self, conversation_id: int, low: int, high: int, scope: Scope) -> list[int]:
         """Readable store ids of a stretch of one conversation (by place), in order."""
         end = "ORDER BY m.pos, m.seq"
         params = {"conversation": conversation_id, "low": low, "high": high}
-        return self._ids(_AROUND, scope, end, of="m", clause=_SESSION, **params)
+        return self._ids(_AROUND, scope, end, of="m", **params)
 
     def newest(self, scope: Scope) -> int:
         """The newest store id of a scope, 0 if it is empty."""
@@ -294,14 +300,12 @@ class Scopes:
 
     def last(self, scope: Scope) -> int:
         """The newest message that a scope lets through, 0 if there is none."""
-        found = self._ids(_LAST, scope, "ORDER BY m.store_id DESC LIMIT 1", of="m", clause=_SESSION)
+        found = self._ids(_LAST, scope, "ORDER BY m.store_id DESC LIMIT 1", of="m")
         return found[0] if found else 0
 
     def newest_nodes(self, scope: Scope, *, limit: int) -> list[int]:
         """The newest node ids of a scope, newest first."""
-        return self._ids(
-            _NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", of="n", clause=_NODE_SESSION, limit=limit
-        )
+        return self._ids(_NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", of="n", limit=limit)
 
     def successors(self, store_ids: Sequence[int]) -> dict[int, int]:
         """Newest row that revises each message, by store id."""
@@ -316,11 +320,9 @@ class Scopes:
         params = {"ids": json.dumps(list(node_ids)), "sources": json.dumps(list(sources))}
         return {row[0] for row in self._db.query(_FROM_SOURCE, params)}
 
-    def _ids(
-        self, sql: str, scope: Scope, end: str = "", *, of: str = "", clause: str = "", **params: Any
-    ) -> list[int]:
+    def _ids(self, sql: str, scope: Scope, end: str = "", *, of: str = "", **params: Any) -> list[int]:
         """The first column of a statement, narrowed to a scope."""
-        text, own = _within(sql, scope, of, clause)
+        text, own = _within(sql, scope, of)
         return [row[0] for row in self._db.query(f"{text} {end}", {**own, **params})]
 
 
@@ -334,10 +336,10 @@ def inherited(scope: Scope, of: str, cuts: str = "?", without: str = "?") -> tup
     return _INHERITED.format(cuts=cuts, row="m", without=without), values
 
 
-def _within(sql: str, scope: Scope, of: str = "", clause: str = "") -> tuple[str, dict[str, Any]]:
+def _within(sql: str, scope: Scope, of: str = "") -> tuple[str, dict[str, Any]]:
     """A statement and its parameters, with the clauses of a scope added.
 
-    ``of``: the alias of the rows it reads, messages (m) or nodes (n); ``clause`` is the one for the scope's session.
+    ``of``: the alias of the rows it reads, messages (m), nodes (n) or sessions (s); "" where the session is no condition.
     """
     params: dict[str, Any] = {"session": scope.session_id}
     if scope.principal is not None:
@@ -345,11 +347,11 @@ def _within(sql: str, scope: Scope, of: str = "", clause: str = "") -> tuple[str
     if scope.conversations is not None:
         sql, params["conversations"] = sql + _CONVERSATIONS, json.dumps(list(scope.conversations))
     if scope.session_id is not None:
-        sql += clause
+        sql += _SESSION.get(of, "")
     only = scope.messages if of == "m" else scope.nodes if of == "n" else None
     if only is not None:
         sql, params["only"] = sql + _ONLY[of], json.dumps(list(only))
-    cut, values = inherited(scope, of, ":cuts", ":without") if of else ("", ())
+    cut, values = inherited(scope, of, ":cuts", ":without") if of in _ONLY else ("", ())
     if cut:
         sql, params = f"{sql} AND {cut}", {**params, **dict(zip(("cuts", "without"), values, strict=False))}
     return sql, params
@@ -371,15 +373,8 @@ _SAID = "coalesce(m.said_at, m.stored_at)"
 _OF_PRINCIPAL = (
     "EXISTS (SELECT 1 FROM conversations AS c WHERE c.conversation_id = {}.conversation_id AND c.principal = ?)"
 )
-_SPOKEN = (
-    f"m.store_id IN (SELECT {documents.STORE_ID_SQL.format('rowid')} FROM message_index WHERE message_index MATCH ?)"
-)
-_EXCLUDED = f"m.store_id NOT IN (SELECT {documents.STORE_ID_SQL.format('rowid')} FROM message_index WHERE message_index MATCH ?)"
+_MATCHING = f"(SELECT {documents.STORE_ID_SQL.format('rowid')} FROM message_index WHERE message_index MATCH ?)"
 _ONE_OF = "{} IN (SELECT value FROM json_each(?))"
-_OF_SESSION = f"m.session_key = {KEY_OF.format('?')}"
-_COVERS_SESSION = f"""EXISTS (
-    SELECT 1 FROM messages AS m WHERE m.session_key = {KEY_OF.format("?")} AND m.conversation_id = n.conversation_id
-       AND m.store_id BETWEEN n.first_store_id AND n.last_store_id)"""
 _SESSION_RANGE = f"""
 SELECT (SELECT min(store_id) FROM messages WHERE session_key = {KEY_OF.format("?")}),
        (SELECT max(store_id) FROM messages WHERE session_key = {KEY_OF.format("?")})
@@ -411,12 +406,12 @@ def of_messages(db: Database, scope: Scope, filters: Filters, excluded: Sequence
     """The conditions for rows ``m`` of ``messages``."""
     scope = _resolved(db, scope)
     near = _conditions(
-        ("m.role", filters.roles or None), ("m.source", filters.sources or None), (_OF_SESSION, scope.session_id),
+        ("m.role", filters.roles or None), ("m.source", filters.sources or None), (_OF_SESSION.format("?"), scope.session_id),
         (f"{_SAID} >= ?", filters.since), (f"{_SAID} < ?", filters.until),
         ("m.store_id >= ?", filters.first_id), ("m.store_id <= ?", filters.last_id),
         (_ONE_OF.format("m.store_id"), _listed(scope.messages)),
-        (_SPOKEN, "{text} : (" + filters.speaker + ")" if filters.speaker else None),
-        *((_EXCLUDED, "{text} : (" + atom.match + ")") for atom in excluded),
+        (f"m.store_id IN {_MATCHING}", "{text} : (" + filters.speaker + ")" if filters.speaker else None),
+        *((f"m.store_id NOT IN {_MATCHING}", "{text} : (" + atom.match + ")") for atom in excluded),
     )  # fmt: skip
     cut, cuts = inherited(scope, "m")
     wide = _conditions(("m.conversation_id", scope.conversations), (_OF_PRINCIPAL.format("m"), scope.principal))
@@ -443,7 +438,7 @@ def of_nodes(db: Database, scope: Scope) -> Where:
     conditions = _conditions(
         ("n.conversation_id", scope.conversations),
         (_OF_PRINCIPAL.format("n"), scope.principal),
-        (_COVERS_SESSION, scope.session_id),
+        (_COVERS_SESSION.format("?"), scope.session_id),
         (_ONE_OF.format("n.node_id"), _listed(scope.nodes)),
     )
     cut, cuts = inherited(scope, "n")
