@@ -24,7 +24,7 @@ from .recall.expand_query import answer, go_on
 from .recall.paging import Answer, Room, dumps
 from .runtime import LiveEngine, rights_of
 from .schemas import TOOLS
-from .search.scope import Wanted
+from .search.scope import Filters
 
 Args = Mapping[str, Any]
 
@@ -138,7 +138,7 @@ def _most_lines(args: Args) -> int:
 
 
 def _load(caller: Access, args: Args) -> Answer:
-    wanted = Wanted(args["role"] or (), args["source"] or (), args["time_from"], args["time_to"])
+    wanted = Filters(args["role"] or (), args["source"] or (), args["time_from"], args["time_to"])
     as_lines = args["format"] == "text"
     limit = args["limit"] or (_MOST_LINES if as_lines else _MOST_LOADED)
     ask = expand.Load(args["session_id"], args["after_store_id"], limit, args["max_content_chars"], as_lines, wanted)

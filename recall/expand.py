@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import BadRequest
 from ..records import Node, Row
-from ..search.scope import Wanted
+from ..search.scope import Filters
 from ..session import Session
 from . import beside, lines
 from .access import Access
@@ -58,7 +58,7 @@ class Load:
     limit: int = 50
     most_chars: int = 4000
     as_lines: bool = False  # the answer will be text
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: Filters = field(default_factory=Filters)
 
 
 @dataclass(frozen=True, slots=True)

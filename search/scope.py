@@ -230,16 +230,6 @@ _SESSION = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Messages wanted of a session: filters of ``lcm_load_session``. ``since`` is included, ``until`` is not."""
-
-    roles: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    since: float | None = None
-    until: float | None = None
-
-
 class Scopes:
     """Answers what a scope covers, for one database."""
 
@@ -269,13 +259,13 @@ class Scopes:
         messages = self._ids(_COUNT_MESSAGES, scope, of="m")[0]
         return messages, self._ids(_COUNT_SESSIONS, scope, of="s")[0]
 
-    def page(self, session_id: str, scope: Scope, wanted: Wanted, *, after: int, limit: int) -> list[int]:
+    def page(self, session_id: str, scope: Scope, wanted: Filters, *, after: int, limit: int) -> list[int]:
         """Store ids of a session above ``after``, in order."""
         sql = f"SELECT m.store_id {_IN_SESSION} AND m.store_id > :after"
         end = "ORDER BY m.store_id LIMIT :limit"
         return self._ids(sql, scope, end, of="m", **_filters(session_id, wanted), after=after, limit=limit)
 
-    def total(self, session_id: str, scope: Scope, wanted: Wanted) -> tuple[int, int]:
+    def total(self, session_id: str, scope: Scope, wanted: Filters) -> tuple[int, int]:
         """(how many messages of a session pass the filters, the newest of them or 0)."""
         sql, params = _within(f"SELECT count(*), max(m.store_id) {_IN_SESSION}", scope, "m")
         row = self._db.query(sql, {**params, **_filters(session_id, wanted)})[0]
@@ -357,7 +347,7 @@ def _within(sql: str, scope: Scope, of: str = "") -> tuple[str, dict[str, Any]]:
     return sql, params
 
 
-def _filters(session_id: str, wanted: Wanted) -> dict[str, Any]:
+def _filters(session_id: str, wanted: Filters) -> dict[str, Any]:
     return {
         "session": session_id,
         "roles": json.dumps(list(wanted.roles)) if wanted.roles else None,
@@ -391,7 +381,8 @@ _MOST = 900  # conversations that one statement names
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Filters of a search. Times are Unix seconds: ``since`` included, ``until`` excluded. Ids are inclusive."""
+    """Filters of a search, or of a session that is read. Times are Unix seconds: ``since`` included, ``until`` excluded. Ids are
+    inclusive; these and the speaker are of a search alone."""
 
     roles: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()

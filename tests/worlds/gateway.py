@@ -187,9 +187,9 @@ class Matrix(Gateway):
 
     @staticmethod
     def wanted() -> Any:
-        from hermes_lcm.search.scope import Wanted
+        from hermes_lcm.search.scope import Filters
 
-        return Wanted()
+        return Filters()
 
     def caller(self, name: str) -> Agent:
         """One who asks, with something of their own."""
