@@ -58,17 +58,15 @@ _OF_CHANGE = lazy(
 
 def unfounded(text: str, task: SummaryTask) -> tuple[str, ...]:
     """Claims in a record of messages that a file was changed, which no call did and nobody spoke of."""
-    claims = (
-        []
-        if task.depth > 0
-        else [found for found in _CLAIM.finditer(text) if not _NO_DEED.search(_sentence(text, found))]
-    )
+    if task.depth > 0:
+        return ()
+    claims = [found for found in _CLAIM.finditer(text) if not _NO_DEED.search(_sentence(text, found))]
     if not claims or not any(_CALL.search(line.text) for line in task.lines):
         return ()
     told = _told(task)
     if told is None:
         return ()
-    return tuple(dict.fromkeys(found[0].strip() for found in claims if not _is_told(_name(found), told)))
+    return tuple(dict.fromkeys(found[0].strip() for found in claims if not any(_name(found) in each for each in told)))
 
 
 def _sentence(text: str, found: re.Match[str]) -> str:
@@ -79,10 +77,6 @@ def _sentence(text: str, found: re.Match[str]) -> str:
 
 def _name(found: re.Match[str]) -> str:
     return (found["does"] or found["was"]).rpartition("/")[2].casefold()
-
-
-def _is_told(name: str, told: list[str]) -> bool:
-    return any(name in each for each in told)
 
 
 def _told(task: SummaryTask) -> list[str] | None:
