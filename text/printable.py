@@ -36,15 +36,11 @@ def one_line(text: str) -> str:
 
 def typed(word: str) -> str:
     """A word as a shell takes it, also with characters that a terminal would obey: those as ``$'...'`` writes them."""
-    if printable(word) == word and "\n" not in word:
+    if _is_printable(word) and "\n" not in word:
         return shlex.quote(word)
     each = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t"}
-    raw = "".join(each.get(char) or (char if _shown(char) else _bytes_of(char)) for char in word)
+    raw = "".join(each.get(char) or (char if _is_printable(char) else _bytes_of(char)) for char in word)
     return f"$'{raw}'"
-
-
-def _shown(char: str) -> bool:
-    return printable(char) == char
 
 
 def _bytes_of(char: str) -> str:
