@@ -133,7 +133,6 @@ _CODE = re.compile(
     r"|[a-z]+(?:[A-Z][a-z]+)*Pass(?:word|wd|phrase)\Z"
 )
 _KEBAB = re.compile(r"[a-z]{1,16}(?:-[a-z]{1,16})+")
-_TELLING = re.compile(r"[^A-Za-z._:/-]")  # ``_tells`` for ASCII
 _NAME = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|_*[a-z]+(?:_[a-z]+)+|_*[A-Z]+(?:_[A-Z]+)+")
 
 
@@ -165,8 +164,7 @@ def _plausible(text: str, after: str, word_value: bool) -> bool:
 
 def _odd_enough(text: str) -> bool:
     """Is this no word, and no name of a few words?"""
-    telling = _TELLING.search(text) if text.isascii() else any(map(_tells, text))
-    return bool(telling) or (len(text) >= 20 and not _KEBAB.fullmatch(text))
+    return any(map(_tells, text)) or (len(text) >= 20 and not _KEBAB.fullmatch(text))
 
 
 def _tells(char: str) -> bool:
