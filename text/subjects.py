@@ -102,22 +102,17 @@ _NUMBERS: Final = frozenset(
 )
 
 
-def _read(table: str) -> dict[str, str]:
-    """Names of things by the beginnings of words."""
-    lines = (line.partition(": ") for line in table.split("\n") if line)
-    return {word: name for name, _, words in lines for word in words.split()}
-
-
-_NAMES: Final = _read(_WORDS)
-
-
-def _read_alternatives(table: str) -> tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]:
-    """Rows of the table: a kind, and its alternatives, each with the beginnings of its words."""
-    lines = (line.partition(": ") for line in table.replace("\n|", " |").split("\n") if line)
-    return tuple((kind, tuple(tuple(each.split()) for each in words.split(" | "))) for kind, _, words in lines)
-
-
-_APART: Final = _read_alternatives(_ALTERNATIVES)
+#: Names of things by the beginnings of words.
+_NAMES: Final = {
+    word: name
+    for name, _, words in (line.partition(": ") for line in _WORDS.split("\n") if line)
+    for word in words.split()
+}
+#: Rows of the table: a kind, and its alternatives, each with the beginnings of its words.
+_APART: Final = tuple(
+    (kind, tuple(tuple(each.split()) for each in words.split(" | ")))
+    for kind, _, words in (line.partition(": ") for line in _ALTERNATIVES.replace("\n|", " |").split("\n") if line)
+)
 
 
 def same(word: str) -> str:
