@@ -165,45 +165,41 @@ def _pieces(source: Source) -> list[_Piece]:
     return out
 
 
-class _Picker:
-    """Chooses pieces within a room; nothing that is already said."""
-
-    def __init__(self, room: int, count: Count) -> None:
-        self.left = room
-        self.chosen: list[_Piece] = []
-        self._count = count
-        self._said = ""
-
-    def add_piece(self, piece: _Piece, allowance: float) -> float:
-        """Cost of the piece when it is new and fits into the allowance, else 0."""
-        key = salience.normal(piece.text)
-        cost = self._count(piece.text) + 6
-        if cost > min(allowance, self.left) or key in self._said:
-            return 0.0
-        self._said += "\n" + key
-        self.left -= cost
-        self.chosen.append(piece)
-        return cost
-
-
 def _pick(pieces: Iterable[_Piece], room: int, count: Count) -> list[_Piece]:
-    """The best piece of every section, then the weightiest within its share; what is left over goes to larger ones."""
+    """The best piece of every section, then the weightiest within its share; what is left over goes to larger ones.
+
+    No piece is chosen that says what is said already.
+    """
     by_section: dict[str, list[_Piece]] = {}
     for piece in pieces:
         by_section.setdefault(piece.section, []).append(piece)
     for section in by_section.values():
         section.sort(key=lambda piece: (-piece.weight, -piece.order))
-    picker = _Picker(room, count)
+    chosen: list[_Piece] = []
+    said, left = "", room
+
+    def cost_of(piece: _Piece, allowance: float) -> int:
+        """Cost of a piece that is chosen: it is new and fits into the allowance; else 0."""
+        nonlocal said, left
+        key = salience.normal(piece.text)
+        cost = count(piece.text) + 6
+        if cost > min(allowance, left) or key in said:
+            return 0
+        said += "\n" + key
+        left -= cost
+        chosen.append(piece)
+        return cost
+
     for name in _SHARES:
         if name in by_section:
-            picker.add_piece(by_section[name][0], room)
+            cost_of(by_section[name][0], room)
     present = sum(_SHARES[name] for name in by_section) or 1.0
-    rest, spare = picker.left, 0.0
+    rest, spare = left, 0.0
     for name in sorted(by_section, key=lambda name: len(by_section[name])):
         spare += rest * _SHARES[name] / present
         for piece in by_section[name][1:]:
-            spare -= picker.add_piece(piece, spare)
-    return picker.chosen
+            spare -= cost_of(piece, spare)
+    return chosen
 
 
 def _print(chosen: list[_Piece]) -> str:
