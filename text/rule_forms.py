@@ -475,17 +475,12 @@ _BY_FIRST: Final = {
     word: tuple(forms for words, forms in _WESTERN if word in words.split())
     for word in {word for words, _ in _WESTERN for word in words.split()}
 }
-#: Forms that begin with a thing, and the words in them that are looked for first.
+#: Forms that begin with a thing.
 _OF_A_THING: Final = lazy(
     r"(?:die |der )?(?!(?:das|es|er|sie|wir|ich|man|du) )(?-i:[A-ZÄÖÜ])[\w-]+ (?:dürfen|darf) (?:nie|niemals|nicht|keinesfalls) "
     r"[^.?!]{2,60} ?werden\W*$|[\w./ -]{3,40} (?:is|are|stays?|remains?) (?:strictly |completely |totally )?off[- ]limits\b|"
     rf"(?:the |all |new )?(?:[\w-]+ )?{_THING} (?:goe?s?|lives?|belongs?) (?:in|into|under|inside|next to|on|"
     rf"to) [^,;–—]{{1,50}}, (?:and )?(?:not|never) (?:in|into|next to|under|to|on|at|inside)\b",
-    re.IGNORECASE,
-)
-_LATER: Final = lazy(
-    r"off[- ]limits\b|\b(?:darf|dürfen) (?:nie|nicht|keines)|"
-    r", (?:and )?(?:not|never) (?:in|into|next to|under|to|on|at|inside)\b",
     re.IGNORECASE,
 )
 _CALLED: Final = lazy(
@@ -533,7 +528,6 @@ _EASTERN: Final = lazy(
     r"모든 (?:[가-힣]+ )?(?:함수|커밋|파일|테스트|주석|코드|날짜|변수|메시지)(?:에는?|은|는|을|를)[^.?!]{2,40}야 (?:합니다|"
     r"해요?|한다|됩니다|돼요?)[.!]?$|이?라고 불러 ?(?:줘|주세요)[.!]?$"
 )
-_EASTERN_SIGNS: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 #: Begins like a question, and is none.
 _IN_DOUBT: Final = lazy(r"(?:if|when(?:ever)?) [^,:?]{3,90}[,:] ?\w|(?:if|when) in doubt\b", re.IGNORECASE)
 
@@ -551,7 +545,7 @@ def without_tag(sentence: str) -> str:
 
 def orders(said: str) -> bool:
     """Does a sentence order something by its verb, beside English, or by words that say so wherever they stand?"""
-    if not said.isascii() and _EASTERN_SIGNS.search(said) and _EASTERN.search(said):
+    if not said.isascii() and _EASTERN.search(said):
         return True
     return (_ANYWHERE.search(said) or _ORDERS.match(said)) is not None
 
@@ -571,7 +565,7 @@ def _begins(said: str) -> bool:
     first = said.split(maxsplit=1)[0].rstrip(",:").lower() if said.strip() else ""
     if any(forms.match(said) for forms in _BY_FIRST.get(first, ())):
         return True
-    return _LATER.search(said) is not None and _OF_A_THING.match(said) is not None
+    return _OF_A_THING.match(said) is not None
 
 
 def is_condition(sentence: str) -> bool:
