@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..archive.costs import CostList
 from ..archive.ranges import ArchivedRanges, Archives
@@ -22,7 +22,7 @@ from ..errors import BadRequest, NotFound
 from ..ingest.filters import WriteFilters
 from ..ingest.transcript import Transcript
 from ..ledger.table import Ledger
-from ..llm.client import Model
+from ..llm.client import ChatMessage, Model, Reply, in_time
 from ..records import Assembly, Flag, Node, Row, Scope, Stored
 from ..search.index import MessageIndex, NodeIndex
 from ..search.scope import OWN_SESSION, Rights, Scopes, own_scope
@@ -35,6 +35,8 @@ from ..store import MessageStore
 from ..text import markers
 from . import paging
 
+#: The auxiliary task under which users choose a model for questions about the past.
+QUESTION_TASK: Final = "lcm_expansion"
 #: Dollars for a million tokens: read, read from the prompt cache, written; None where nobody knows.
 Price = tuple[float, float | None, float] | None
 
@@ -177,6 +179,19 @@ class Access:
         if self.session is None or self.engine.mode != "full":
             return self.engine.mode
         return mode_of(self.config, self.session.session_id, self.session.platform)
+
+    def ask(
+        self, messages: Sequence[ChatMessage], seconds: float, *, max_tokens: int,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> Reply:  # fmt: skip
+        """Reply of the model for questions about the past, in time. Raises SummaryError."""
+        route = self.config.expansion_model or self.config.summary_model
+        return in_time(
+            lambda: self.model.complete(
+                messages, max_tokens=max_tokens, timeout_s=seconds, route=route, tools=tools, task=QUESTION_TASK
+            ),
+            seconds,
+        )
 
     # -- the prompt ---------------------------------------------------------------------------------
     def in_prompt(self) -> frozenset[int]:

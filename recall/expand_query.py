@@ -16,14 +16,12 @@ from typing import Any, Final
 
 from ..errors import BadRequest, SummaryError, SummaryTooLong
 from ..llm import replies
-from ..llm.client import Reply, in_time
+from ..llm.client import Reply
 from .access import Access
 from .evidence import Grant, Pack, Question, gather, run_step
 from .grep import NOTE
 from .paging import Answer, Readers, Room, fit
 
-#: The auxiliary task under which users choose a model for it.
-TASK: Final = "lcm_expansion"
 _STEPS: Final = 5
 _LEAST_SECONDS: Final = 0.5
 _CALLS_PER_STEP: Final = 4
@@ -144,7 +142,6 @@ class Reader:
         self._question = question
         self._grant = grant
         self._pack = pack
-        self._route = caller.config.expansion_model or caller.config.summary_model
         self._tools = True
 
     def answer_question(self) -> _Outcome:
@@ -191,17 +188,8 @@ class Reader:
 
     def _ask(self, messages: Sequence[Mapping[str, Any]], *, tools: bool) -> Reply:
         seconds = max(_LEAST_SECONDS, self._grant.seconds_left())
-        return in_time(
-            lambda: self._caller.model.complete(
-                messages,
-                max_tokens=self._question.max_tokens + 400,
-                timeout_s=seconds,
-                route=self._route,
-                tools=_TOOLS if tools else None,
-                task=TASK,
-            ),
-            seconds,
-        )
+        most = self._question.max_tokens + 400
+        return self._caller.ask(messages, seconds, max_tokens=most, tools=_TOOLS if tools else None)
 
     def _follow(self, reply: Reply) -> Iterator[dict[str, Any]]:
         """The model's calls and their results, as messages."""

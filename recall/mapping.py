@@ -22,13 +22,11 @@ from typing import Final, NamedTuple
 
 from ..errors import BadRequest, StoreError, SummaryError, SummaryTooLong
 from ..llm import replies
-from ..llm.client import in_time
 from ..records import Flag, Row
 from ..storage.meta import ANSWERS, Meta
 from ..text import tokens
 from .access import Access
 from .arguments import Address
-from .expand_query import TASK
 from .grep import BLANKED, NOTE, Ask, Search, searchable, words_of
 from .paging import LOST, Answer, Room, iso, spans, time_said, who
 from .speakers import is_called
@@ -166,16 +164,8 @@ class _Job:
         fence = f"data-{secrets.token_hex(4)}"
         asked = f"Question: {self.prompt}\n\n<{fence}>\n{text}\n</{fence}>\n\nThe question again: {self.prompt}"
         messages = [{"role": "system", "content": rules}, {"role": "user", "content": asked}]
-        config = self.caller.config
-        route = config.expansion_model or config.summary_model
         try:
-            seconds = max(_LEAST_SECONDS, self.seconds())
-            reply = in_time(
-                lambda: self.caller.model.complete(
-                    messages, max_tokens=most, timeout_s=seconds, route=route, task=TASK
-                ),
-                seconds,
-            )
+            reply = self.caller.ask(messages, max(_LEAST_SECONDS, self.seconds()), max_tokens=most)
         except SummaryError as exc:
             with self.lock:
                 self.failures += [] if isinstance(exc, SummaryTooLong) else [str(exc)]
