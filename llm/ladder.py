@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from hashlib import blake2b
@@ -66,12 +66,8 @@ class LadderSettings(NamedTuple):
     max_prompt_tokens: int = 48_000
 
 
-class _Rung(NamedTuple):
-    name: str
-    style: str
-
-
-_LADDER: Final = (_Rung("detailed", "detailed"), _Rung("retry", "bullets"))
+#: Rungs, each with the style of its record.
+_LADDER: Final = (("detailed", "detailed"), ("retry", "bullets"))
 #: A chunk is asked for so often at most: by one route twice, or by so many once.
 _MOST_ANSWERS: Final = len(_LADDER)
 
@@ -207,16 +203,12 @@ class Ladder:
     # --------------------------------------------------------------------------------------------------------- results
     def _verified(self, accepted: _Accepted, run: _Run) -> Summary:
         checks = {"attempts": run.attempts, "parts": list(accepted.verdicts)}
-        return Summary(
-            text=accepted.text,
-            expand_hint=accepted.hint,
-            quality="verified",
-            rung=accepted.rung,
-            model=accepted.model,
-            checks=json.dumps(checks, ensure_ascii=False),
-            tokens=self._count(accepted.text),
-            stated=accepted.stated,
-        )
+        made = self._made(accepted.text, accepted.hint, accepted.rung, checks)
+        return replace(made, model=accepted.model, stated=accepted.stated)
+
+    def _made(self, text: str, hint: str, rung: str, checks: Mapping[str, Any], quality: str = "verified") -> Summary:
+        """A summary that names no model."""
+        return Summary(text, hint, quality, rung, "", json.dumps(checks, ensure_ascii=False), self._count(text))
 
     def _extract(self, run: _Run) -> Summary:
         chosen = not run.routes
@@ -232,19 +224,8 @@ class Ladder:
             and (quoted := self._quoted(run.whole, extract.text))
         ):
             text = "\n".join(part for part in (quoted.text, self._quotes(run.whole, quoted)) if part)
-            return Summary(
-                text, extract.hint, "verified", QUOTED, "",
-                json.dumps({**checks, "parts": [quoted.as_dict()]}, ensure_ascii=False), self._count(text),
-            )  # fmt: skip
-        return Summary(
-            text=extract.text,
-            expand_hint=extract.hint,
-            quality="provisional",
-            rung=EXTRACT_RUNG if chosen else "digest",
-            model="",
-            checks=json.dumps(checks, ensure_ascii=False),
-            tokens=self._count(extract.text),
-        )
+            return self._made(text, extract.hint, QUOTED, {**checks, "parts": [quoted.as_dict()]})
+        return self._made(extract.text, extract.hint, EXTRACT_RUNG if chosen else "digest", checks, "provisional")
 
     def _quoted(self, source: Source, extract: str) -> Verdict | None:
         """An extract of records, judged as a model's answer: what was verified stays so in its own sentences."""
@@ -323,10 +304,10 @@ class Ladder:
         complaint: Complaint | None = None
         spare: _Answer | None = None  # whose only fault is suspects
         verdict: Verdict | None = None
-        for rung in _LADDER if len(run.routes) == 1 else _LADDER[:1]:
-            style = "detailed" if spare is not None else rung.style  # what it said was right, but for some names
+        for rung, style in _LADDER if len(run.routes) == 1 else _LADDER[:1]:
             prompt = prompts.build(
-                task, style=style, max_chars=room, complaint=complaint if rung.name == "retry" else None,
+                task, style="detailed" if spare is not None else style,  # what it said was right, but for some names
+                max_chars=room, complaint=complaint if rung == "retry" else None,
                 custom_instructions=self._settings.custom_instructions,
             )  # fmt: skip
             try:
@@ -337,10 +318,10 @@ class Ladder:
                 break
             text, named = stated.taken_out(reply.text)
             verdict = verify.check(source, reply._replace(text=text), count=self._count, prompt=prompt.evidence)
-            answer = _Answer(verdict, rung.name, reply.model or route, named)
+            answer = _Answer(verdict, rung, reply.model or route, named)
             if verdict.ok:
                 return self._accept(source, answer, run)
-            run.note(route, rung.name, _why(verdict))
+            run.note(route, rung, _why(verdict))
             if verdict.suspects and (spare is None or len(verdict.suspects) < len(spare.verdict.suspects)):
                 spare = answer
             complaint = _complaint(verdict, reply)
