@@ -343,14 +343,18 @@ class HostModel:
         """One answer of the model behind ``route`` ("" is what the host's own setting for ``task`` names)."""
         if task == SUMMARY_TASK:
             task = self._summary_task()
+
+        def ask(**target: str) -> Reply:
+            return _asked({**self._wanted(messages, max_tokens, timeout_s, tools), **target}, task)
+
         provider, model = split_route(route)
         if provider:
             try:
-                return self._complete(messages, max_tokens, timeout_s, (provider, model), tools, task)
+                return ask(provider=provider, model=model)
             except _NoCredentials:
                 # ``anthropic/claude`` is a provider and a model to some, an aggregator's name of a model to others.
                 pass
-        return self._complete(messages, max_tokens, timeout_s, ("", route.strip()), tools, task)
+        return ask(model=route.strip()) if route.strip() else ask()
 
     def _summary_task(self) -> str:
         now = self._clock()
@@ -359,34 +363,11 @@ class HostModel:
             self._look_again_at = now + _LOOK_AGAIN_S
         return self._task
 
-    def _complete(
-        self,
-        messages: Sequence[ChatMessage],
-        max_tokens: int,
-        timeout_s: float,
-        target: tuple[str, str],
-        tools: Sequence[Mapping[str, Any]] | None,
-        task: str,
-    ) -> Reply:
-        try:
-            from agent import auxiliary_client
-
-            call = auxiliary_client.call_llm
-            wanted = self._wanted(messages, max_tokens, timeout_s, target, tools)
-            with _reporting(auxiliary_client):
-                response = call(task=task, **_accepted(call, wanted))
-            return read_reply(response)
-        except (SummaryTooLong, SummaryUnavailable):
-            raise
-        except Exception as exc:  # providers raise anything; this is the only place that knows
-            raise classify(exc, "/".join(part for part in target if part)) from exc
-
     def _wanted(
         self,
         messages: Sequence[ChatMessage],
         max_tokens: int,
         timeout_s: float,
-        target: tuple[str, str],
         tools: Sequence[Mapping[str, Any]] | None,
     ) -> dict[str, Any]:
         # No temperature, no top_p: several providers refuse a request that has them.
@@ -395,11 +376,6 @@ class HostModel:
             "max_tokens": max_tokens,
             "timeout": timeout_s,
         }
-        provider, model = target
-        if model:
-            wanted["model"] = model
-        if provider:
-            wanted["provider"] = provider
         if tools:
             wanted["tools"] = [dict(tool) for tool in tools]
         if self._effort:
@@ -407,6 +383,21 @@ class HostModel:
                 {"enabled": False} if self._effort == "none" else {"enabled": True, "effort": self._effort}
             )
         return wanted
+
+
+def _asked(wanted: dict[str, Any], task: str) -> Reply:
+    """Reply of the host's function. Raises what ``classify`` makes of an exception."""
+    try:
+        from agent import auxiliary_client
+
+        call = auxiliary_client.call_llm
+        with _reporting(auxiliary_client):
+            response = call(task=task, **_accepted(call, wanted))
+        return read_reply(response)
+    except (SummaryTooLong, SummaryUnavailable):
+        raise
+    except Exception as exc:  # providers raise anything; this is the only place that knows
+        raise classify(exc, "/".join(wanted[name] for name in ("provider", "model") if name in wanted)) from exc
 
 
 def _accepted(call: Callable[..., Any], wanted: dict[str, Any]) -> dict[str, Any]:
