@@ -295,10 +295,9 @@ def _found(caller: Access, handle: str) -> Archive:
     """An archive that may be read. Somebody else's and none at all are answered in the same words."""
     scope = caller.everything()
     mine = caller.session.conversation_id if caller.session else None
-    found = None
     if caller.rights.shown:
         found = next((each for each in Live(caller).archives() if each.handle == handle), None)
-    elif caller.archives is not None:
+    else:
         found = caller.archives.find(handle, principal=scope.principal, conversations=scope.conversations, mine=mine)
     if found is None:
         raise NotFound(

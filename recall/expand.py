@@ -354,7 +354,7 @@ def _source_messages(
             return items, 0
         before = Room(room.tokens, room.chars)
         first = not items
-        if first and offset and caller.payloads is not None:
+        if first and offset:
             row = caller.payloads.whole(row)  # the page before ended in front of a stored file
         shown = show(row, room, Part(offset if first else 0), _told(caller, row))
         if shown.next_offset is not None and not first and before.tokens < 1000 and len(exact(row)[0] or "") < 8000:
