@@ -14,8 +14,9 @@ import json
 import secrets
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -89,30 +90,27 @@ class _Notes:
             if kept["at"] < now - _KEPT_S:
                 self._meta.forget(ANSWERS + key)
         self._asked = {str(row.store_id) for row in rows}
-        self._note(self._session, {"run": self._run, "asked": [row.store_id for row in rows]})
+        with self._noting():  # on a full disk the run goes on, and is begun anew after this process
+            self._meta.note(self._session, {"run": self._run, "asked": [row.store_id for row in rows]})
         return {int(store_id): kept["answer"] for store_id, kept in self._meta.with_prefix(self._run).items()}
 
     def keep(self, row: Row, answer: str, now: float) -> None:
         """Note an answer; not that of a message which was rewritten or removed while the model read it."""
-        try:
-            with self._caller.db.transaction():
-                if [_version(each) for each in self._caller.rows([row.store_id])] == [_version(row)]:
-                    self._meta.note(f"{self._run}{row.store_id}", {"answer": answer, "at": now})
-        except StoreError as exc:
-            self.lost = str(exc)
+        with self._noting(), self._caller.db.transaction():
+            if [_version(each) for each in self._caller.rows([row.store_id])] == [_version(row)]:
+                self._meta.note(f"{self._run}{row.store_id}", {"answer": answer, "at": now})
 
     def finish(self) -> None:
-        try:
+        with self._noting():
             known = self._asked.intersection(self._meta.with_prefix(self._run))
             for key in [*(self._run + each for each in known), self._session]:
                 self._meta.forget(key)
-        except StoreError as exc:
-            self.lost = str(exc)
 
-    def _note(self, key: str, value: object) -> None:
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
         try:
-            self._meta.note(key, value)
-        except StoreError as exc:  # a full disk: the run goes on, and is begun anew after this process
+            yield
+        except StoreError as exc:
             self.lost = str(exc)
 
 
