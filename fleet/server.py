@@ -31,6 +31,7 @@ SILENCE_S: Final = STATEMENT_MS / 1000 + 10.0
 _LOCK_MS: Final = 5_000
 _INSTALL: Final = "in Hermes' environment: pip install 'psycopg[binary,pool]'"
 _INIT: Final = "let the operator of the server run `hermes lcm fleet init` with this release"
+_ANEW: Final = "make an empty database, and let LCM_FLEET_DSN name it: each host sends everything again"
 _LOOK: Final = "see that the server runs, that LCM_FLEET_DSN names it, and that its role may log in"
 _LOCKED: Final = "try again; on the server, `SELECT pid, usename, query FROM pg_stat_activity` shows who may keep it"
 #: Held while the schema is made or changed: two operators at once.
@@ -218,7 +219,9 @@ def migrate(connection: Connection[tuple[Any, ...]]) -> tuple[int, int]:
     if connection.info.server_version < LEAST_SERVER:
         refuse_other_versions(connection)
     before = _version(connection)
-    for number, step in enumerate(STEPS, 1):
+    if 0 < before < min(STEPS):
+        raise FleetError(f"the fleet's schema is version {before}, which no release wrote", _ANEW)
+    for number, step in STEPS.items():
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))
             if _version(connection) < number:

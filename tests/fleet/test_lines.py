@@ -15,7 +15,7 @@ from worlds.process import WAIT_S, chat
 
 from hermes_lcm.command import answer, operator_access, run
 from hermes_lcm.config import Secret
-from hermes_lcm.errors import FleetUnavailable
+from hermes_lcm.errors import FleetError, FleetUnavailable
 from hermes_lcm.fleet import background, schema, server
 from hermes_lcm.search.scope import Rights
 
@@ -213,42 +213,56 @@ def test_a_schema_of_an_older_release_is_waited_for(
     fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The status names the two versions and the operator's verb; after it everything arrives."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr(server, "STEPS", schema.STEPS[:1])
-        earlier.setattr(server, "VERSION", 1)
-        old = Fleet(fleet.postgres, tmp_path)
-    process = Process(tmp_path / "p", old.role("p"))
+    one_more_step(monkeypatch, "CREATE TABLE lcm.more()")
+    process = Process(tmp_path / "p", fleet.role("p"))
     process.take(chat().turns(3))
-    eventually(lambda: "schema is version 1" in process.runtime.fleet.state()["error"])
+    eventually(lambda: f"schema is version {schema.VERSION}" in process.runtime.fleet.state()["error"])
     said = status(process)
     asked = answer("fleet status", process.runtime.access(None, Rights(), trusted=True)).text
-    with server.Server(Secret(old.admin)).connected() as connection:
-        assert server.migrate(connection) == (1, schema.VERSION)
+    with server.Server(Secret(fleet.admin)).connected() as connection:
+        assert server.migrate(connection) == (schema.VERSION, schema.VERSION + 1)
 
     assert "fleet init" in said
     assert "unreachable" not in asked
     eventually(lambda: process.behind() == 0)
-    assert old.count("messages") == 6
+    assert fleet.count("messages") == 6
     process.end()
 
 
-def test_an_upgrade_that_a_reader_stands_in_the_way_of_says_so(
-    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def one_more_step(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    """The next release's schema."""
+    monkeypatch.setattr(server, "STEPS", {**schema.STEPS, schema.VERSION + 1: sql})
+    monkeypatch.setattr(server, "VERSION", schema.VERSION + 1)
+
+
+def test_a_schema_that_no_release_wrote_is_refused_and_left_as_it_is(fleet: Fleet) -> None:
+    """Versions before the first release's were of its development; the answer says how to begin anew."""
+    with psycopg.connect(fleet.admin) as admin:
+        admin.execute("UPDATE lcm.meta SET value = '5'")
+    with (
+        pytest.raises(FleetError, match="no release wrote") as refused,
+        server.Server(Secret(fleet.admin)).connected() as connection,
+    ):
+        server.migrate(connection)
+
+    assert "empty database" in refused.value.remedy
+    with psycopg.connect(fleet.admin) as admin:
+        assert admin.execute("SELECT value FROM lcm.meta").fetchall() == [("5",)]
+
+
+def test_an_upgrade_that_a_reader_stands_in_the_way_of_says_so(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may read leaves a transaction open; the server answers well, and the next try does it."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr(server, "STEPS", schema.STEPS[:8])
-        old = Fleet(fleet.postgres, tmp_path)
+    one_more_step(monkeypatch, "ALTER TABLE lcm.nodes ADD more int")
     monkeypatch.setattr(server, "_LOCK_MS", 50)
-    with psycopg.connect(old.role("reader")) as reader:
+    with psycopg.connect(fleet.role("reader")) as reader:
         reader.execute("SELECT FROM lcm.nodes")
         with (
             pytest.raises(FleetUnavailable, match="keeps a lock") as refused,
-            server.Server(Secret(old.admin)).connected() as connection,
+            server.Server(Secret(fleet.admin)).connected() as connection,
         ):
             server.migrate(connection)
-    with server.Server(Secret(old.admin)).connected() as connection:
+    with server.Server(Secret(fleet.admin)).connected() as connection:
         done = server.migrate(connection)
 
     assert "pg_stat_activity" in refused.value.remedy
-    assert done == (8, schema.VERSION)
+    assert done == (schema.VERSION, schema.VERSION + 1)

@@ -11,13 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 from worlds.fleet import Fleet, Host, Process, eventually
-from worlds.postgres import Postgres
 from worlds.process import chat
 
 from hermes_lcm import command
 from hermes_lcm.command import FOUND, OK
 from hermes_lcm.config import Secret
-from hermes_lcm.fleet import schema, server
 from hermes_lcm.fleet.forget import obey
 from hermes_lcm.records import Flag
 from hermes_lcm.search.scope import Rights
@@ -159,34 +157,6 @@ def test_a_number_that_the_server_never_gave_stops_nothing(victim: Host, thief: 
     assert victim.member.push().messages == 2
     assert victim.member.verify().missing == []
     assert ("cannot be taken" in problems(victim)) == (number > 10**14)
-
-
-def test_what_the_schema_before_stored_is_fixed_by_the_next_step(
-    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows, claims and holds stay as they are; from then on nobody moves them, and hosts go on."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr(server, "STEPS", schema.STEPS[:5])
-        fleet = Fleet(postgres, tmp_path)
-    a, b = fleet.host("a"), fleet.host("b")
-    owner, other = a.sql("SELECT lcm.owner_of('local'), lcm.owner_of('telegram:dm:1')")[0]
-    a.sql("INSERT INTO lcm.conversations(nonce, owner, created_at, changed) SELECT 'n' || x, %s, 1, 5 "
-          "FROM generate_series(1, 3) x", owner)  # fmt: skip
-    a.sql("INSERT INTO lcm.leases(conversation, owner, until) SELECT 1, %s, now()", owner)
-    a.sql("INSERT INTO lcm.holds(conversation, owner, session_id, id) SELECT 1, %s, 's', 7", owner)
-    tables = ("conversations", "leases", "holds", "principals", "hosts", "blocks")
-    rows = [a.sql(f"SELECT t::text FROM lcm.{table} t ORDER BY 1") for table in tables]
-    with server.Server(Secret(fleet.admin)).connected() as connection:
-        assert server.migrate(connection) == (5, schema.VERSION)
-
-    assert [a.sql(f"SELECT t::text FROM lcm.{table} t ORDER BY 1") for table in tables] == rows
-    with pytest.raises(REFUSED):
-        b.sql("UPDATE lcm.conversations SET owner = %s", other)
-    a.sql("SELECT lcm.let_go('{7}', '{}')")
-    assert a.sql("SELECT count(*) FROM lcm.holds") == [(0,)]
-    a.take(chat().turns(2))
-    assert (a.member.push().messages, b.member.pull(30).messages) == (4, 4)
-    fleet.close()
 
 
 GARBAGE = """
