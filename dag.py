@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from .errors import SourcesChanged
 from .records import ARCHIVE_RUNG, EXTRACT_RUNG, STATED, Assembly, NewNode, Node, StatedFact
 from .search.index import NodeIndex
-from .storage.connection import Database, marks, padded
+from .storage.connection import Database, marks, padded, parts_of
 from .storage.meta import REWRITTEN, skips_counted
 from .text.content import storable
 
@@ -250,11 +250,8 @@ class SummaryDag:
     # -- reading ------------------------------------------------------------------------------------
     def nodes(self, node_ids: Sequence[int]) -> list[Node]:
         """Nodes in the order asked for; unknown ids are left out."""
-        found: dict[int, Node] = {}
-        for at in range(0, len(node_ids), 512):
-            part = padded(node_ids[at : at + 512])
-            for row in self._db.query(f"SELECT {_COLUMNS} FROM nodes WHERE node_id IN ({marks(len(part))})", part):
-                found[row[0]] = _node(row)
+        parts = (self._some(f"WHERE node_id IN ({marks(len(part))})", part) for part in parts_of(node_ids))
+        found = {node.node_id: node for nodes in parts for node in nodes}
         return [found[node_id] for node_id in node_ids if node_id in found]
 
     def node(self, node_id: int) -> Node | None:
@@ -265,12 +262,14 @@ class SummaryDag:
     def by_fingerprint(self, conversation_id: int, print_: bytes, qualities: Iterable[str]) -> list[Node]:
         """Nodes with exactly these sources, of the qualities asked for, best first."""
         wanted = list(qualities)
-        rows = self._db.query(
-            f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND fingerprint = ? AND quality IN ({marks(len(wanted))}) "
-            "ORDER BY quality DESC",
-            (conversation_id, print_, *wanted),
+        which = (
+            f"WHERE conversation_id = ? AND fingerprint = ? AND quality IN ({marks(len(wanted))}) ORDER BY quality DESC"
         )
-        return [_node(row) for row in rows]
+        return self._some(which, (conversation_id, print_, *wanted))
+
+    def _some(self, which: str, params: Sequence[Any]) -> list[Node]:
+        """Nodes. ``which``: by which index, under which condition, and in which order."""
+        return [_node(row) for row in self._db.query(f"SELECT {_COLUMNS} FROM nodes {which}", params)]
 
     def leaves_from(
         self, conversation_id: int, first_store_ids: Sequence[int], *, extracts: bool = False
@@ -281,16 +280,14 @@ class SummaryDag:
         """
         sound = f"(quality <> 'provisional' OR rung = '{EXTRACT_RUNG}')" if extracts else "quality <> 'provisional'"
         out: list[tuple[Node, tuple[int, ...]]] = []
-        for at in range(0, len(first_store_ids), 512):
-            part = padded(first_store_ids[at : at + 512])
-            rows = self._db.query(
+        for part in parts_of(first_store_ids):
+            leaves = self._some(
                 # Left to itself SQLite takes the index by depth: it would read all leaves that the conversation ever had.
-                f"SELECT {_COLUMNS} FROM nodes INDEXED BY nodes_by_first "
-                f"WHERE conversation_id = ? AND first_store_id IN ({marks(len(part))}) AND depth = 0 AND {sound} "
-                "ORDER BY node_id",
+                f"INDEXED BY nodes_by_first WHERE conversation_id = ? AND first_store_id IN ({marks(len(part))}) AND depth = 0 "
+                f"AND {sound} ORDER BY node_id",
                 (conversation_id, *part),
             )
-            out.extend((_node(row), tuple(self.sources(row[0]))) for row in rows)
+            out.extend((leaf, tuple(self.sources(leaf.node_id))) for leaf in leaves)
         return out
 
     def passed_over(self, leaves: Sequence[Node], shown: Collection[int]) -> int:
@@ -361,11 +358,12 @@ class SummaryDag:
 
     def assembly(self, assembly_id: int) -> Assembly | None:
         """A prompt that was built, or None."""
-        row = self._db.query_one(
-            f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE assembly_id = ?",
-            (assembly_id,),
-        )
-        return _assembly(row) if row else None
+        return next(iter(self._prompts("assembly_id = ?", assembly_id)), None)
+
+    def _prompts(self, where: str, number: int) -> list[Assembly]:
+        """Prompts that were built. ``where``: which, by one number, and in which order."""
+        rows = self._db.query(f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE {where}", (number,))
+        return [_assembly(row) for row in rows]
 
     def prompt_of(self, assembly_id: int, digest: bytes, conversations: Collection[int]) -> Assembly | None:
         """The prompt that a record names, or that of one of these conversations with its very text.
@@ -380,11 +378,7 @@ class SummaryDag:
 
     def latest_assembly(self, conversation_id: int) -> Assembly | None:
         """The newest prompt built for a conversation, taken over by the host or not."""
-        row = self._db.query_one(
-            f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id DESC LIMIT 1",
-            (conversation_id,),
-        )
-        return _assembly(row) if row else None
+        return next(iter(self._prompts("conversation_id = ? ORDER BY assembly_id DESC LIMIT 1", conversation_id)), None)
 
     def prompted(self) -> list[int]:
         """The conversations for which a prompt was built, that with the newest prompt first."""
@@ -393,19 +387,14 @@ class SummaryDag:
 
     def assemblies(self, conversation_id: int) -> list[Assembly]:
         """Every prompt built for a conversation, oldest first."""
-        sql = f"SELECT {_ASSEMBLY_COLUMNS} FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id"
-        return [_assembly(row) for row in self._db.query(sql, (conversation_id,))]
+        return self._prompts("conversation_id = ? ORDER BY assembly_id", conversation_id)
 
     def topmost(self, conversation_id: int, depth: int, *, without: Collection[int] = ()) -> list[Node]:
         """The summaries of at least a depth that no other of them covers, in order: deep ones first, then the newest."""
-        rows = self._db.query(
-            f"SELECT {_COLUMNS} FROM nodes WHERE conversation_id = ? AND depth >= ? "
-            "ORDER BY depth DESC, quality = 'provisional', node_id DESC",
-            (conversation_id, depth),
-        )
+        which = "WHERE conversation_id = ? AND depth >= ? ORDER BY depth DESC, quality = 'provisional', node_id DESC"
         out: list[Node] = []
         below: set[int] = set()
-        for node in map(_node, rows):
+        for node in self._some(which, (conversation_id, depth)):
             if node.node_id in below or node.node_id in without:
                 continue
             # Two that stand for each other cover the same messages; neighbours may only reach into each other's range.
@@ -425,13 +414,11 @@ class SummaryDag:
     def node_batches(self, *, after: int = 0) -> Iterator[list[Node]]:
         """All nodes behind an id in batches, oldest first."""
         while True:
-            rows = self._db.query(
-                f"SELECT {_COLUMNS} FROM nodes WHERE node_id > ? ORDER BY node_id LIMIT 500", (after,)
-            )
-            if not rows:
+            nodes = self._some("WHERE node_id > ? ORDER BY node_id LIMIT 500", (after,))
+            if not nodes:
                 return
-            after = rows[-1][0]
-            yield [_node(row) for row in rows]
+            after = nodes[-1].node_id
+            yield nodes
 
     def index_rows(self) -> Iterator[list[tuple[int, str]]]:
         """Rows for the search index of nodes; as ``MessageStore.index_rows``."""

@@ -32,7 +32,7 @@ from .search.documents import (
 from .search.index import MessageIndex
 from .session import ID_OF, KEY_OF, Cut
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
-from .storage.connection import Database, marks, padded
+from .storage.connection import Database, marks, padded, parts_of
 from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN, skips_counted
 from .storage.packing import pack, read_json
 from .storage.schema import MOST_ADDRESSES
@@ -344,14 +344,8 @@ class MessageStore:
 
     def heads(self, segments: Sequence[Segment]) -> list[Stored]:
         """Rows of a conversation without texts, in order. A branch counts on from its parent: one scale of positions."""
-        out = [
-            head(row)
-            for segment in segments
-            for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? ORDER BY pos, seq",
-                (segment.conversation_id, *segment.end),
-            )
-        ]
+        where = "conversation_id = ? AND seq <= ? AND pos <= ? ORDER BY pos, seq"
+        out = [row for each in segments for row in self._heads(where, (each.conversation_id, *each.end))]
         return out if len(segments) == 1 else sorted(out, key=lambda row: (row.pos, row.store_id))
 
     def session_of(self, others: Sequence[Stored]) -> str | None:
@@ -372,22 +366,15 @@ class MessageStore:
 
         A position is never larger than its row's sequence number, so both lie behind the smaller of the two.
         """
-        rows = self._db.query(
-            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND seq > ? AND seq <= ? AND pos <= ? "
-            "AND (pos > ? OR seq > ?) ORDER BY pos, seq",
+        return self._heads(
+            "conversation_id = ? AND seq > ? AND seq <= ? AND pos <= ? AND (pos > ? OR seq > ?) ORDER BY pos, seq",
             (segment.conversation_id, min(pos, seq), *segment.end, pos, seq),
         )
-        return [head(row) for row in rows]
 
     def heads_of(self, store_ids: Sequence[int]) -> dict[int, Stored]:
         """Heads by store id."""
-        out: dict[int, Stored] = {}
-        for part in _parts(store_ids):
-            for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS} FROM messages WHERE store_id IN ({marks(len(part))})", part
-            ):
-                out[row[0]] = head(row)
-        return out
+        parts = (self._heads(f"store_id IN ({marks(len(part))})", part) for part in parts_of(store_ids))
+        return {row.store_id: row for rows in parts for row in rows}
 
     def between(self, conversation_id: int, whole: int) -> list[tuple[int, float]]:
         """(store id, position) of the rows between two whole positions, in order. Within a transaction."""
@@ -408,12 +395,8 @@ class MessageStore:
 
     def imported(self, conversations: Sequence[int]) -> list[Stored]:
         """Rows that keep a context message of ours as text, of these conversations."""
-        rows = self._db.query(
-            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id IN ({marks(len(conversations))}) "
-            f"AND flags & {Flag.IMPORTED} AND {_IN_THREAD}",
-            list(conversations),
-        )
-        return [head(row) for row in rows]
+        among = f"conversation_id IN ({marks(len(conversations))})"
+        return self._heads(f"{among} AND flags & {Flag.IMPORTED} AND {_IN_THREAD}", list(conversations))
 
     def retracted(self, conversation_id: int) -> list[Stored]:
         """Rows that the user took back, in order."""
@@ -422,11 +405,15 @@ class MessageStore:
         )
         if self._db.query_one(some, (conversation_id,)) is None:
             return []
-        rows = self._db.query(
-            f"SELECT {HEAD_COLUMNS} FROM messages WHERE conversation_id = ? AND {_RETRACTED} ORDER BY pos, seq",
-            (conversation_id,),
-        )
-        return [head(row) for row in rows]
+        return self._heads(f"conversation_id = ? AND {_RETRACTED} ORDER BY pos, seq", (conversation_id,))
+
+    def _heads(self, where: str, params: Sequence[Any]) -> list[Stored]:
+        """Rows without texts. ``where``: which, and in which order."""
+        return [head(row) for row in self._db.query(f"SELECT {HEAD_COLUMNS} FROM messages WHERE {where}", params)]
+
+    def _with_texts(self, where: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Rows with their stored JSON, for ``_decoded``. ``where``: which, and in which order."""
+        return self._db.query(f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {where}", params)
 
     def rows(self, store_ids: Sequence[int]) -> list[Row]:
         """Messages with their content, in the order asked for; unknown ids are left out."""
@@ -439,9 +426,8 @@ class MessageStore:
 
     def _rows(self, store_ids: Sequence[int]) -> list[Row]:
         found: dict[int, Row] = {}
-        for part in _parts(store_ids):
-            sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id IN ({marks(len(part))})"
-            for row in self._db.query(sql, part):
+        for part in parts_of(store_ids):
+            for row in self._with_texts(f"store_id IN ({marks(len(part))})", part):
                 found[row[0]] = self._decoded(row)
         return [found[store_id] for store_id in store_ids if store_id in found]
 
@@ -462,30 +448,19 @@ class MessageStore:
 
     def page(self, session_id: str, *, after: int, limit: int) -> list[Row]:
         """Rows of one host session in the order they were stored."""
-        return [
-            self._decoded(row)
-            for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {_IN_SESSION} AND store_id > ? "
-                "ORDER BY store_id LIMIT ?",
-                (session_id, after, limit),
-            )
-        ]
+        where = f"{_IN_SESSION} AND store_id > ? ORDER BY store_id LIMIT ?"
+        return [self._decoded(row) for row in self._with_texts(where, (session_id, after, limit))]
 
     def said_after(self, conversation_id: int, seq: int, *, role: str, limit: int) -> list[Row]:
         """The next messages of a role behind a sequence number, in the order they were stored; huge and damaged ones left out."""
-        rows = self._db.query(
-            f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq > ? AND role = ? "
-            "AND chars < 100000 ORDER BY seq LIMIT ?",
-            (conversation_id, seq, role, limit),
-        )
-        return self._undamaged(rows)
+        where = "conversation_id = ? AND seq > ? AND role = ? AND chars < 100000 ORDER BY seq LIMIT ?"
+        return self._undamaged(self._with_texts(where, (conversation_id, seq, role, limit)))
 
     def first_of(self, segments: Sequence[Segment], *, role: str) -> Row | None:
         """The oldest message of a role in a transcript that was said there: no note of the host, no context message of ours."""
         for segment in segments:
-            rows = self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                "AND role = ? AND flags & ? = 0 ORDER BY seq LIMIT 1",
+            rows = self._with_texts(
+                "conversation_id = ? AND seq <= ? AND pos <= ? AND role = ? AND flags & ? = 0 ORDER BY seq LIMIT 1",
                 (segment.conversation_id, *segment.end, role, Flag.RETRACTED | Flag.HOST_NOTE | Flag.IMPORTED),
             )
             if rows:
@@ -498,9 +473,9 @@ class MessageStore:
         """The newest messages of a role below a store id, newest first; none of so many characters or more."""
         out: list[Row] = []
         for segment in reversed(segments):
-            rows = self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND pos <= ? "
-                f"AND store_id < ? AND role = ? AND {_IN_THREAD} AND chars < ? ORDER BY seq DESC LIMIT ?",
+            rows = self._with_texts(
+                "conversation_id = ? AND seq <= ? AND pos <= ? AND store_id < ? AND role = ? "
+                f"AND {_IN_THREAD} AND chars < ? ORDER BY seq DESC LIMIT ?",
                 (segment.conversation_id, *segment.end, before, role, most_chars, limit - len(out)),
             )
             out.extend(self._undamaged(rows))
@@ -528,8 +503,8 @@ class MessageStore:
         out: list[Row] = []
         for segment in reversed(segments):
             last = min(segment.end.seq, self.last_seq(segment.conversation_id))
-            rows = self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE conversation_id = ? AND seq <= ? AND seq > ? AND pos <= ? "
+            rows = self._with_texts(
+                "conversation_id = ? AND seq <= ? AND seq > ? AND pos <= ? "
                 f"AND (tool_name = ? OR (? AND role = 'user' AND flags & {Flag.HOST_NOTE})) AND {_IN_THREAD} AND chars < 600000 "
                 "ORDER BY seq DESC LIMIT 8",
                 (segment.conversation_id, last, last - within, segment.end.pos, tool, notes),
@@ -578,8 +553,7 @@ class MessageStore:
         One that cannot be read raises StoreCorrupt, or is left out where there is a list for its id.
         """
         while True:
-            sql = f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id > ? ORDER BY store_id LIMIT ?"
-            rows = self._db.query(sql, (after, size))
+            rows = self._with_texts("store_id > ? ORDER BY store_id LIMIT ?", (after, size))
             if not rows:
                 return
             after = rows[-1][0]
@@ -618,17 +592,9 @@ class MessageStore:
 
     def newest(self, conversations: Sequence[int] | None, *, before: int, limit: int) -> list[Row]:
         """Rows newest first, below ``before``: for scans that stop when they found enough."""
-        where, params = "", []
-        if conversations is not None:
-            where = f" AND conversation_id IN ({','.join('?' * len(conversations))})"
-            params = list(conversations)
-        return [
-            self._decoded(row)
-            for row in self._db.query(
-                f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE store_id < ?{where} ORDER BY store_id DESC LIMIT ?",
-                (before, *params, limit),
-            )
-        ]
+        among = f" AND conversation_id IN ({marks(len(conversations))})" if conversations is not None else ""
+        where = f"store_id < ?{among} ORDER BY store_id DESC LIMIT ?"
+        return [self._decoded(row) for row in self._with_texts(where, (before, *(conversations or ()), limit))]
 
     def stored_bytes(self, store_ids: Sequence[int]) -> list[bytes]:
         """The bytes of the file that hold these messages: their own stored JSON, and the blocks that they share with others."""
@@ -647,8 +613,3 @@ class MessageStore:
         except UNREADABLE as exc:
             raise unreadable(row[0], exc) from exc
         return Row(head(row), content.text_of(stored_json.get("content")), content.calls_of(stored_json), stored_json)
-
-
-def _parts(ids: Sequence[int], size: int = 512) -> Iterator[list[int]]:
-    for at in range(0, len(ids), size):
-        yield padded(ids[at : at + size])

@@ -1119,6 +1119,12 @@ def padded(values: Collection[Any], blank: Any = None) -> list[Any]:
     return out
 
 
+def parts_of(values: Sequence[Any], size: int = 512) -> Iterator[list[Any]]:
+    """The values in lists for one statement each."""
+    for at in range(0, len(values), size):
+        yield padded(values[at : at + size])
+
+
 def marks(count: int, mark: str = "?") -> str:
     """Parameter marks, separated by commas."""
     return ",".join([mark] * count)

@@ -26,7 +26,7 @@ from ..records import Flag, Message, Row
 from ..text import blobs, content
 from ..text.blobs import Ref
 from . import disk
-from .connection import Database
+from .connection import Database, marks, parts_of
 from .meta import Health
 from .packing import counted, deflated
 
@@ -192,9 +192,8 @@ class Payloads:
     def names_of(self, digests: Sequence[bytes]) -> list[str]:
         """Names of the files that these messages (known by their digests) may show."""
         found: dict[str, None] = {}
-        for at in range(0, len(digests), 512):
-            part = list(digests[at : at + 512])
-            sql = f"SELECT DISTINCT sha FROM payload_refs WHERE digest IN ({','.join('?' * len(part))}) ORDER BY sha"
+        for part in parts_of(digests):
+            sql = f"SELECT DISTINCT sha FROM payload_refs WHERE digest IN ({marks(len(part))}) ORDER BY sha"
             found |= {f"file_{row[0][:16]}": None for row in self._db.query(sql, part)}
         return list(found)
 
