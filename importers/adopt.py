@@ -72,18 +72,15 @@ def plan(deps: Access, where: str | None, payloads: str | None, progress: Progre
         old = _opened(source, payloads)
         found = old.counts()
         target = _workplace(deps.db.path)
-        taken, total = Taken(), found["messages"]
+        taken = Taken()
         here = Ledger(deps.db).find(_import_id(path)) if not in_place and deps.db.exists else None
-        intake = Intake(
-            deps, here or Source(0, "", KIND, {}, 0.0, None), keep_copies=True, progress=progress, fresh=in_place
-        )
-        intake.total = total
+        intake = Intake(deps, here, total=found["messages"], keep_copies=True, progress=progress)
         for chain in chains(old.sessions(known_sessions(deps.home))):
             session = None if in_place or not deps.db.exists else deps.sessions.find(chain[0].session_id)
             taken += intake.plan(session, _batches(old, [each.session_id for each in chain]))
         for _ in old.nodes():  # which files they refer to
             pass
-        known_nodes = Ledger(deps.db).rows_by_source(here, NODE) if here else {}
+        known_nodes = Ledger(deps.db).rows_by_source(here, NODE)
         nodes = NodesTaken(found["nodes"] - len(known_nodes), len(known_nodes))
         return Adoption(
             path, in_place, old.version, found, taken, nodes, **_payload_facts(old), resumed=target.exists()
@@ -184,8 +181,7 @@ def _take_in(
         ledger = Ledger(deps.db)
         facts = {"path": str(path), "version": old.version, **found, **(about or {})}
         source = ledger.begin(_import_id(path), KIND, facts, now=deps.clock())
-        intake = Intake(deps, source, keep_copies=True, progress=progress)
-        intake.total = found["messages"]
+        intake = Intake(deps, source, total=found["messages"], keep_copies=True, progress=progress)
         resumed = bool(intake.known)
         taken = Taken()
         conversations = chains(old.sessions(known_sessions(deps.home)))

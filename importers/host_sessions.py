@@ -129,8 +129,7 @@ class _Host:
 
     def plan(self) -> HostImport:
         there = self._deps.db.exists
-        source = Ledger(self._deps.db).find(self._import_id) if there else None
-        intake = self._intake(source or Source(0, "", KIND, {}, 0.0, None))
+        intake = self._intake(Ledger(self._deps.db).find(self._import_id) if there else None)
         taken, new = Taken(), []
         for chain in self._chains:
             here = [self._deps.sessions.find(each.session_id) for each in chain] if there else []
@@ -160,11 +159,12 @@ class _Host:
     def _import_id(self) -> str:
         return f"host:{self._source.path.resolve()}"
 
-    def _intake(self, source: Source) -> Intake:
+    def _intake(self, source: Source | None) -> Intake:
         find = partial(replays.find, burst_s=_LIST_S, enough=_ENOUGH)
-        intake = Intake(self._deps, source, keep_copies=False, progress=self._progress, find=find, rewritten=True)
-        intake.total = sum(self._counts.get(each.session_id, 0) for chain in self._chains for each in chain)
-        return intake
+        total = sum(self._counts.get(each.session_id, 0) for chain in self._chains for each in chain)
+        return Intake(
+            self._deps, source, total=total, keep_copies=False, progress=self._progress, find=find, rewritten=True
+        )
 
     # -- rows ---------------------------------------------------------------------------------------
     def _batches(self, names: Sequence[str]) -> Batches:

@@ -133,9 +133,9 @@ class Ours:
 
 
 class Intake:
-    """Takes conversations of one source in.
+    """Takes conversations of one source in (None: it is not noted yet, for a plan), ``total`` messages in all.
 
-    ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found. ``fresh``: as if nothing were here.
+    ``keep_copies``: copies are stored too, hidden and marked. ``find``: how copies are found.
     ``rewritten``: the host's own compressor may have written rows anew, shortened or with its summary glued to them.
     ``ours``: the other store is a database of ours.
     """
@@ -143,11 +143,11 @@ class Intake:
     def __init__(
         self,
         deps: Access,
-        source: Source,
+        source: Source | None,
         *,
+        total: int,
         keep_copies: bool,
         progress: Progress = silent,
-        fresh: bool = False,
         find: Callable[[Sequence[Seen]], Replays] = replays.find,
         rewritten: bool = False,
         ours: Ours | None = None,
@@ -161,11 +161,9 @@ class Intake:
         self._find = find
         self._rewritten = rewritten
         self._transcripts = Transcripts(deps.store, deps.sessions)
-        self.known = {} if fresh or not source.source_id else self._ledger.rows_by_source(source, MESSAGE)
+        self.known = self._ledger.rows_by_source(source, MESSAGE)
         self.copies: dict[str, int] = {}  # rows that a branch inherits there and has itself here
-        self.read = 0  # by ``plan``
-        self.done = 0
-        self.total = 0
+        self._done, self._total = 0, total
 
     # -- entry ----------------------------------------------------------------------------------------
     def store_new(self, sessions: Mapping[str, Session], batches: Batches) -> Taken:
@@ -224,8 +222,8 @@ class Intake:
                         scan.pruned.add(n)
                 scan.seen.append(seen)
                 scan.answers.append(said.answers)
-            self.read += len(batch) if planning else 0
-            self._progress(*(("reading", self.read) if planning else ("storing", self.done)), self.total)
+            self._done += len(batch) if planning else 0
+            self._progress("reading" if planning else "storing", self._done, self._total)
         return scan
 
     def _copies(self, scan: _Scan) -> Replays:
@@ -513,6 +511,7 @@ class Intake:
                     session.conversation_id, session.session_id, before, [], source="", now=self._deps.clock(),
                     retract=self._transcripts.own_rows(last, verdict.gone),
                 )  # fmt: skip
+        assert self._source is not None  # a plan stores nothing
         writer = _Writer(self._deps, self._ledger, self._source, scan, found, verdict, self.known, keep=self._keep)
         # A branch without rows has just got its place. Asked in this order: rows that another writer adds in between are seen.
         placed = self._deps.store.last_seq(session.conversation_id)
@@ -524,8 +523,8 @@ class Intake:
             for _, group in groupby(numbered, key=lambda each: (each[1].session_id, each[1].source)):
                 rows = list(group)
                 writer.write(sessions[rows[0][1].session_id], rows)
-            self.done += len(batch)
-            self._progress("storing", self.done, self.total)
+            self._done += len(batch)
+            self._progress("storing", self._done, self._total)
         return taken
 
 

@@ -230,6 +230,7 @@ class _Merge:
         intake = Intake(
             self._deps,
             source,
+            total=len(heads),
             keep_copies=True,
             find=find,
             ours=Ours(
@@ -242,7 +243,6 @@ class _Merge:
         )
         same = self._same(session, heads)
         intake.known.update({str(there): here for there, here in same.items()})
-        intake.total = len(heads)
         taken = intake.store_new(sessions, batches)
         self.out.messages += taken.added
         self.out.present += taken.present

@@ -98,12 +98,12 @@ class _Claw:
         ledger = Ledger(deps.db)
         known = ledger.find(self._import_id) if there else None
         taken = Taken()
-        looking = self._intake(known or Source(0, "", KIND, {}, 0.0, None))
+        looking = self._intake(known)
         for name, rows in self._groups.items():
             session = deps.sessions.find(name) if there else None
             taken += looking.plan(session, self._batches(name, rows))
         nodes = self._wanted_nodes()
-        waiting = len(nodes) - len(ledger.rows_by_source(known, NODE)) if known else len(nodes)
+        waiting = len(nodes) - len(ledger.rows_by_source(known, NODE))
         if not apply or not (taken.added or waiting > 0):
             return self._result(taken, NodesTaken(max(0, waiting), len(nodes) - max(0, waiting)), None)
         kept = backup.back_up(deps, self._progress).path if there else None
@@ -117,10 +117,9 @@ class _Claw:
         ledger.finish(source, about, now=deps.clock())
         return self._result(taken, done, kept)
 
-    def _intake(self, source: Source) -> Intake:
-        intake = Intake(self._deps, source, keep_copies=True, progress=self._progress)
-        intake.total = int(self._source.one(f"SELECT count(*) FROM messages WHERE {self._shown('messages')}") or 0)
-        return intake
+    def _intake(self, source: Source | None) -> Intake:
+        total = int(self._source.one(f"SELECT count(*) FROM messages WHERE {self._shown('messages')}") or 0)
+        return Intake(self._deps, source, total=total, keep_copies=True, progress=self._progress)
 
     def _result(self, taken: Taken, nodes: NodesTaken, kept: Path | None) -> ClawImport:
         count = sum(len(rows) for rows in self._groups.values())
