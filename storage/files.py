@@ -466,11 +466,9 @@ def upgraded(path: Path, beside: Sequence[Path]) -> None:
 
 def brought_home(path: Path, damaged: Path) -> None:
     """Let what was saved from a ``damaged`` file of the development version hold the messages that lay beside that."""
-    with _failures(path), closing(_connect(path, "mode=rw")) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with _failures(path), closing(_connect(path, "mode=rw")) as connection, migrations.as_one(connection):
         upgrade.bring_home(connection, [upgrade.folder_of(damaged)])
         upgrade.adapt(connection, ())
-        connection.execute("COMMIT")
 
 
 # -- rewriting -------------------------------------------------------------------------------------------
@@ -487,20 +485,12 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
             connection.execute("PRAGMA synchronous=NORMAL")
         sealer = seals.Sealer(connection)
         sealer.attach()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with migrations.as_one(connection):
             before = connection.total_changes
             for sql, params in statements:
                 connection.execute(sql, params)
             changed = connection.total_changes - before
             sealer.flush()
-            connection.execute("COMMIT")
-        except BaseException:
-            if (
-                connection.in_transaction
-            ):  # SQLite ends it by itself on some errors; a refused ROLLBACK would hide which
-                connection.execute("ROLLBACK")
-            raise
         if logged and changed:
             disk.sync(path.with_name(path.name + "-wal"))
         return changed
@@ -547,10 +537,8 @@ def drop_triggers(path: Path) -> None:
 
 def reseal(path: Path) -> None:
     """Take what a file of ours holds for what was written: after a salvage, or when an operator accepts a loss."""
-    with _failures(path), closing(_connect(path, "mode=rw")) as connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with _failures(path), closing(_connect(path, "mode=rw")) as connection, migrations.as_one(connection):
         seals.reseal(connection)
-        connection.execute("COMMIT")
 
 
 # -- salvage ---------------------------------------------------------------------------------------------

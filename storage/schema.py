@@ -495,16 +495,23 @@ def create(connection: sqlite3.Connection) -> None:
     """Make the tables in a file that holds nothing yet. Two processes that both try are serialised by SQLite."""
     if version_of(connection):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with as_one(connection):
         if not version_of(connection):
             for _, statement in statements():
                 connection.execute(statement)
             mark(connection)
             connection.execute("INSERT INTO meta(key, value) VALUES (?, 'true')", (OVERWRITTEN,))
+
+
+@contextmanager
+def as_one(connection: sqlite3.Connection, how: str = "IMMEDIATE") -> Iterator[None]:
+    """A transaction of a connection that no ``Database`` has: all or nothing."""
+    connection.execute(f"BEGIN {how}")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
+        if connection.in_transaction:  # SQLite ends it by itself on some errors; a refused ROLLBACK would hide which
             connection.execute("ROLLBACK")
         raise
 

@@ -359,8 +359,7 @@ def ensure(connection: sqlite3.Connection) -> None:
             return
     except sqlite3.DatabaseError:  # a damaged page, or a lost table: the doctor says so
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with schema.as_one(connection):
         connection.execute(_CREATE)
         state = _state(file)
         if state == _ONCE:
@@ -370,8 +369,3 @@ def ensure(connection: sqlite3.Connection) -> None:
         connection.execute(
             "INSERT OR IGNORE INTO meta(key, value) VALUES (?, json_quote(lower(hex(randomblob(16)))))", (IDENTITY,)
         )
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

@@ -161,8 +161,7 @@ def upgrade(path: Path, *, wait_s: float, folders: Sequence[Path] = (), backup: 
         development = schema.version_of(connection) == DEVELOPMENT
         where = (folder_of(path), *folders)
         kept = _backed_up(connection, path, where) if backup else None
-        connection.execute("BEGIN EXCLUSIVE")
-        try:
+        with schema.as_one(connection, "EXCLUSIVE"):
             never = never_made(connection) if development else {t for t in _NEWEST if not _is_there(connection, t)}
             lost = bring_home(connection, where) if development else []
             for table, statement in schema.statements():
@@ -173,11 +172,6 @@ def upgrade(path: Path, *, wait_s: float, folders: Sequence[Path] = (), backup: 
             if development:
                 adapt(connection, _unneeded(connection, folder_of(path)))
             schema.mark(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
     logger.info("%s: brought from an earlier version's format to this release's; as it was: %s", path, kept)
     if lost:
         named = ", ".join(f"msg_{store_id}" for store_id in lost[:20])
@@ -225,9 +219,8 @@ def _backed_up(connection: sqlite3.Connection, path: Path, folders: Sequence[Pat
         partial.touch(mode=0o600)
         with closing(sqlite3.connect(partial, isolation_level=None)) as copy:
             connection.backup(copy)
-            copy.execute("BEGIN IMMEDIATE")
-            bring_home(copy, folders)
-            copy.execute("COMMIT")
+            with schema.as_one(copy):
+                bring_home(copy, folders)
             _verify(connection, copy, path)
         disk.sync(partial)
         partial.replace(target)
