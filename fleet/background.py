@@ -75,7 +75,7 @@ class Background:
 
     def state(self) -> dict[str, Any]:
         """State for the status, from what is known here: nobody is asked."""
-        return {"behind": self.member.rows_behind(), "last_push_at": self._done_at, "error": self._error}
+        return {"behind": self.member.outbox.rows_behind(), "last_push_at": self._done_at, "error": self._error}
 
     def bring(self, terms: tuple[str, ...], principal: str | None) -> str:
         """Fetch what a search would find on other hosts; a note for its answer, or ""."""

@@ -23,7 +23,6 @@ from ..storage import disk, files
 from ..storage.files import Progress, silent
 from ..storage.meta import Meta
 from .objects import Objects, cipher, objects_of
-from .server import refuse_other_versions
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -59,13 +58,13 @@ def keep(member: Member, deps: Access, progress: Progress = silent) -> Copy:
     The server knows of it before it is made: so a purge finds it, also one that comes meanwhile, or after a kill.
     """
     objects, key, name = _store(deps), secrets.token_bytes(32), f"backups/{secrets.token_hex(16)}"
-    with _connected(member) as server:
+    with member.server.checked() as server:
         server.execute(_ADD, (name, name, key.hex(), "", 0))
     try:
         with _of_files(backup.backup_folder(deps.db.path)):
             copy = _made(member, deps, objects, key, name, progress)
     except LcmError:
-        with suppress(FleetError), _connected(member) as server:
+        with suppress(FleetError), member.server.checked() as server:
             server.execute(_FORGET, (name,))
         raise
     Meta(deps.db).note(_NOTED, deps.clock())
@@ -76,7 +75,7 @@ def _made(member: Member, deps: Access, objects: Objects, key: bytes, name: str,
     made = backup.back_up(deps, progress, with_files=True)
     if made.problems:
         raise FleetError(f"{made.path.name} is not sound, so no copy was stored", "run `hermes lcm doctor deep`")
-    with _beside(made.path) as sealed, _connected(member) as server:
+    with _beside(made.path) as sealed, member.server.checked() as server:
         progress("sealing", 0, 0)
         _seal(made.path, sealed, key)
         sha256 = backup.digest_of(made.path) or ""
@@ -97,7 +96,7 @@ def _made(member: Member, deps: Access, objects: Objects, key: bytes, name: str,
 
 def fetch(member: Member, deps: Access, name: str = "", progress: Progress = silent) -> Path:
     """Bring a copy (the newest, unless one is named) into the folder of backups. Raises LcmError."""
-    with _connected(member) as server:
+    with member.server.checked() as server:
         known = [each for each in _listed(server) if each.sha256]
     found = next((each for each in known if name in ("", each.name)), None)
     if found is None:
@@ -124,7 +123,7 @@ def _brought(deps: Access, found: Copy, target: Path, progress: Progress) -> Non
 
 def forget(member: Member, deps: Access) -> int:
     """Remove every copy of this host: they hold what was purged. How many."""
-    with _connected(member) as server:
+    with member.server.checked() as server:
         known = _listed(server)
         if known:
             _drop(_store(deps), server, known)
@@ -135,13 +134,6 @@ def due(deps: Access) -> bool:
     """Is it time for the next copy?"""
     every = deps.config.fleet_backup_hours * HOUR_S
     return bool(every and deps.config.fleet_objects) and deps.clock() >= (Meta(deps.db).value(_NOTED) or 0.0) + every
-
-
-@contextmanager
-def _connected(member: Member) -> Iterator[Connection[tuple[Any, ...]]]:
-    with member.server.connected() as server:
-        refuse_other_versions(server)
-        yield server
 
 
 def _listed(server: Connection[tuple[Any, ...]]) -> list[Copy]:

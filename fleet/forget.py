@@ -235,7 +235,9 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         named = server.execute(_PURGES, (state.obeyed,)).fetchall()
         seen = {row[0]: row[1] for row in named}
         news = frozenset(member.purges.news(state.obeyed, seen))
-        is_final = not member.is_fetched_for()  # else rows that were read before a purge may come behind this look
+        is_final = (
+            not member.outbox.is_fetched_for()
+        )  # else rows that were read before a purge may come behind this look
         rows = [row for row in named if row[0] in news]
         places = {(row[2], each) for row in rows for each in row[3]}
         numbers = {each: state.to_here("messages", each) for _, each in places}
@@ -251,17 +253,17 @@ def obey(member: Member, deps: Access, *, most_bytes: float = _RENEW_BYTES) -> i
         if waiting:  # all else first: what is empty here the next call takes for done
             if deps.config.fleet_objects:
                 copies.forget(member, deps)
-            member.note(unswept=True)
+            member.outbox.change(unswept=True)
         done = purge.follow(deps, here, nodes) if here else purge.Plan(())
         if waiting and deps.config.fleet_objects:  # a copy may have begun before
             copies.forget(member, deps)
         unswept = bool(state.unswept or waiting)
         if unswept and purge.renewed(deps, most_bytes):
             unswept = False
-            member.note(unswept=False)
+            member.outbox.change(unswept=False)
         until = until if is_final else state.obeyed
         if (until, done.held) != (state.obeyed, state.kept):
-            member.obeyed(state, until, done.held, seen_at)
+            member.outbox.obeyed(state, until, done.held, seen_at)
         if is_final:
             member.purges.done(until, seen)
     _tell(deps, done.held, unswept)

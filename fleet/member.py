@@ -25,7 +25,7 @@ from .numbers import Numbers
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State, new_file
 from .pull import Pulled, Puller
 from .push import Pushed, Pusher
-from .server import Server, refuse_other_versions
+from .server import Server
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -82,25 +82,21 @@ class Verified:
 
 
 class Member:
-    """Member of a fleet. ``deps``: makes access to the whole of the database, messages as they were said."""
+    """Member of a fleet. ``access``: to the whole of the database, messages as they were said."""
 
     def __init__(
         self,
         db: Database,
         dsn: str,
-        deps: Callable[[], Access],
+        access: Callable[[], Access],
         health: Health,
     ) -> None:
-        self._db, self._deps, self._health = db, deps, health
+        self._db, self.access, self._health = db, access, health
         self.server = Server(dsn)
         self._busy = threading.Lock()
-        self._outbox = Outbox(db)
+        self.outbox = Outbox(db)
         self._alone_until = 0.0
         self._seen, self.purges = Seen(), Seen()
-
-    def rows_behind(self) -> int:
-        """Number of rows that the server lacks."""
-        return self._outbox.rows_behind()
 
     @contextmanager
     def joined(self, *, wait_s: float | None = None) -> Iterator[tuple[Connection[tuple[Any, ...]], State]]:
@@ -111,33 +107,32 @@ class Member:
         if not self._busy.acquire(timeout=-1 if wait_s is None else wait_s):
             raise FleetUnavailable("this host is busy with the fleet's server", "nothing: it goes on by itself")
         try:
-            with self.server.connected(silence_s=wait_s) as connection:
-                refuse_other_versions(connection)
+            with self.server.checked(silence_s=wait_s) as connection:
                 yield connection, self._state(connection)
         finally:
             self._busy.release()
 
     def _state(self, connection: Connection[tuple[Any, ...]]) -> State:
-        numbers, state = Numbers(self._db, self._outbox, connection), self._outbox.state()
+        numbers, state = Numbers(self._db, self.outbox, connection), self.outbox.state()
         if state is None:
             file = new_file()
-            state = self._outbox.join(file, numbers.new_block(file))
-        if not self._outbox.is_made():
-            state = self._outbox.remake(state)
+            state = self.outbox.join(file, numbers.new_block(file))
+        if not self.outbox.is_made():
+            state = self.outbox.remake(state)
         if state.untold:
-            state = self._outbox.share(state, numbers.shared())
+            state = self.outbox.share(state, numbers.shared())
         newest, mark, role, server, seen = connection.execute(_MARK, (state.file,)).fetchall()[0]
         # Another server, or an older copy of it, counts its transactions for itself.
         elsewhere = bool(state.server) and (server != state.server or seen < state.seen)
         if server != state.server or elsewhere:
             moved: dict[str, Any] = {"pulled": 0, "obeyed": 0} if elsewhere else {}
-            self._outbox.change(server=server, seen=seen, **moved)
+            self.outbox.change(server=server, seen=seen, **moved)
             state = replace(state, server=server, seen=seen, **moved)
         lost = mark < state.mark and role == state.role
         state = replace(state, mark=mark, role=role)
         if lost:  # another server took the place of the one that confirmed them
-            Meta(self._deps().db).forget(_SESSIONS_HELD)
-            state = self._outbox.remake(replace(state, pulled=0, obeyed=0))
+            Meta(self.access().db).forget(_SESSIONS_HELD)
+            state = self.outbox.remake(replace(state, pulled=0, obeyed=0))
         return self._with_own_numbers(state, numbers, newest, elsewhere=lost or elsewhere)
 
     def _with_own_numbers(self, state: State, numbers: Numbers, newest: int, *, elsewhere: bool) -> State:
@@ -146,17 +141,17 @@ class Member:
         older = elsewhere or state.blocks[-1] != newest or numbers.is_older(state)  # or it is another role's
         if older or taken:  # another copy of it may be in use: this one goes by a name of its own from now on
             facts: dict[str, Any] = {"file": new_file(), "mark": 0, "lacks_own": True, "pulled": 0}
-            self._outbox.change(**facts)
+            self.outbox.change(**facts)
             state = replace(state, **facts)
         for each in taken or ((None,) if older else ()):
-            beyond = self._outbox.last() // BLOCK + (_APART if elsewhere else 0)
-            state = self._outbox.take_block(state, numbers.new_block(state.file, beyond, own=True), each)
+            beyond = self.outbox.last() // BLOCK + (_APART if elsewhere else 0)
+            state = self.outbox.take_block(state, numbers.new_block(state.file, beyond, own=True), each)
         return state
 
     def push(self, between: Callable[[], object] = lambda: None) -> Pushed:
         """Push all rows that the server lacks. Raises FleetError; then the next call goes on."""
         with self.joined() as (connection, state):
-            pusher = Pusher(self._deps(), self._outbox, state, connection, lambda: self._state(connection))
+            pusher = Pusher(self.access(), self.outbox, state, connection, lambda: self._state(connection))
             try:
                 while pusher.step():
                     between()
@@ -167,30 +162,14 @@ class Member:
         self._health.resolved(TOPIC)
         return pusher.out
 
-    def access(self) -> Access:
-        """The whole of the database, messages as they were said."""
-        return self._deps()
-
-    def note(self, **facts: Any) -> None:
-        """Note facts of the state."""
-        self._outbox.change(**facts)
-
     def seen(self, connection: Connection[tuple[Any, ...]]) -> float:
         """Let the server note that this host was there, and how far behind it is; the time that it noted."""
-        connection.execute("SELECT lcm.seen(%s)", (self._outbox.rows_behind(),))
+        connection.execute("SELECT lcm.seen(%s)", (self.outbox.rows_behind(),))
         return float(connection.execute(_SEEN).fetchall()[0][0])
-
-    def is_fetched_for(self) -> bool:
-        """Does a process of this host fetch just now?"""
-        return self._outbox.is_fetched_for()
-
-    def obeyed(self, since: State, until: int, kept: tuple[int, ...], seen: float) -> None:
-        """Note how far purges of others were followed, and what is kept of them."""
-        self._outbox.obeyed(since, until, kept, seen)
 
     def _hold_sessions(self, connection: Connection[tuple[Any, ...]]) -> None:
         """The fleet knows which sessions are held here as a whole."""
-        deps = self._deps()
+        deps = self.access()
         meta = Meta(deps.db)
         now, before = holds.sessions(deps), meta.value(_SESSIONS_HELD) or []
         if now == before:
@@ -234,7 +213,7 @@ class Member:
         return out
 
     def _tell_refused(self, out: Pulled) -> None:
-        meta = Meta(self._deps().db)
+        meta = Meta(self.access().db)
         if out.refused == (meta.value(_NOT_TAKEN) or {}):
             return
         meta.note(_NOT_TAKEN, out.refused)
@@ -260,11 +239,11 @@ class Member:
                 "JOIN lcm.conversations c USING(conversation) ORDER BY f.score DESC, f.id DESC"
             )
             found = cursor.execute(sql, (list(terms), principal, _CANDIDATES)).fetchall()
-        state = self._outbox.state()
+        state = self.outbox.state()
         if state is None:
             return 0, 0
         here = {state.to_here("messages", number): nonce for number, nonce in found}
-        for known in self._deps().store.heads_of(list(here)):
+        for known in self.access().store.heads_of(list(here)):
             del here[known]
         left = list(dict.fromkeys(here.values()))
         came = 0
@@ -284,7 +263,7 @@ class Member:
         """
         if time.monotonic() < self._alone_until:
             return True
-        nonce = self._deps().db.query_one(
+        nonce = self.access().db.query_one(
             "SELECT nonce FROM conversations WHERE conversation_id = ?", (conversation_id,)
         )
         try:
@@ -299,7 +278,7 @@ class Member:
 
     def release(self, conversation_id: int) -> None:
         """Give a claim back; one that cannot be given back ends by itself."""
-        nonce = self._deps().db.query_one(
+        nonce = self.access().db.query_one(
             "SELECT nonce FROM conversations WHERE conversation_id = ?", (conversation_id,)
         )
         with suppress(FleetError):
@@ -308,17 +287,17 @@ class Member:
                     cursor.execute("SELECT lcm.release(%s)", (nonce[0],))
 
     def _puller(self, connection: Connection[tuple[Any, ...]], state: State) -> Puller:
-        new_block = partial(Numbers(self._db, self._outbox, connection).new_block, state.file)
-        refused = Meta(self._deps().db).value(_NOT_TAKEN) or {}
-        return Puller(self._deps(), self._outbox, state, connection, new_block, self._seen, refused)
+        new_block = partial(Numbers(self._db, self.outbox, connection).new_block, state.file)
+        refused = Meta(self.access().db).value(_NOT_TAKEN) or {}
+        return Puller(self.access(), self.outbox, state, connection, new_block, self._seen, refused)
 
     def verify(self, between: Callable[[], object] = lambda: None) -> Verified:
         """Every message, summary and prompt of here against the server's, by number and digest, and whose conversations are.
 
         What the server lacks is noted again.
         """
-        out = Verified(waiting=self._outbox.rows_behind())
-        deps = self._deps()
+        out = Verified(waiting=self.outbox.rows_behind())
+        deps = self.access()
         with self.joined() as (connection, state):
             for kind, key in NUMBERED.items():
                 digest = {"messages": "digest", "nodes": "fingerprint", "assemblies": "digest"}[kind]
@@ -337,7 +316,7 @@ class Member:
                     missing = [number for number in here if number not in there]
                     out.missing += [f"{kind} {number}" for number in missing]
                     if not out.waiting:
-                        self._outbox.note(kind, [state.to_here(kind, number) for number in missing])
+                        self.outbox.note(kind, [state.to_here(kind, number) for number in missing])
                     out.different += [
                         f"{kind} {number}" for number, said in here.items() if number in there and there[number] != said
                     ]
@@ -351,10 +330,9 @@ class Member:
         """Status of this host for operators: numbers of here, and the server's if it answers."""
         out: dict[str, Any] = {"joined": False, "behind": 0}
         if self._db.exists:  # a new host asks the server first; looking makes no database
-            out = {"joined": self._outbox.state() is not None, "behind": self._outbox.rows_behind()}
+            out = {"joined": self.outbox.state() is not None, "behind": self.outbox.rows_behind()}
         try:
-            with self.server.connected() as connection:
-                refuse_other_versions(connection)
+            with self.server.checked() as connection:
                 row = connection.execute(
                     "SELECT session_user, (SELECT realm FROM lcm.hosts WHERE role = session_user), "
                     "(SELECT count(*) FROM lcm.conversations), (SELECT count(*) FROM lcm.messages), "

@@ -71,6 +71,13 @@ class Server:
             yield connection
 
     @contextmanager
+    def checked(self, *, silence_s: float | None = None) -> Iterator[Connection[tuple[Any, ...]]]:
+        """As ``connected``. Raises FleetError where server or schema are not those that this release works with."""
+        with self.connected(silence_s=silence_s) as connection:
+            refuse_other_versions(connection)
+            yield connection
+
+    @contextmanager
     def session(self, *, wait_s: float) -> Iterator[Cursor[tuple[Any, ...]]]:
         """A cursor of the pool, in a transaction, for short questions. ``wait_s``: for a connection, and for each answer."""
         with translated(), self._pooled().connection(timeout=wait_s) as connection, connection.cursor() as cursor:

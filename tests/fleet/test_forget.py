@@ -305,7 +305,7 @@ def test_what_a_process_notes_stays_though_another_one_pulls(
 def test_a_purge_on_the_copy_of_a_server_reaches_every_host(fleet: Fleet, pair: tuple[Host, Host]) -> None:
     """It was restored from a dump, and counts its transactions anew: what comes before a host's last look is no old news."""
     a, b = pair
-    b.member.note(server=1, pulled=10**15, obeyed=10**15)  # as of the server before
+    b.member.outbox.change(server=1, pulled=10**15, obeyed=10**15)  # as of the server before
     ask(a, f"purge matching '{SECRET}' apply")
     a.take(chat().user("and now").says("goes on"), "t")
     a.member.push()

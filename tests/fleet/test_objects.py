@@ -141,7 +141,7 @@ def test_a_store_that_does_not_answer_is_waited_for(host: Hosts, place: str, cap
     a.take(chat().user(LARGE).says("noted"))
     with pytest.raises(FleetUnavailable) as refused:
         a.member.push()
-    behind = a.member.rows_behind()
+    behind = a.member.outbox.rows_behind()
     told = f"{refused.value} {refused.value.remedy} {refused.value.__cause__} {caplog.text} {a.config} {ask(a, 'status').text}"
     access = replace(
         a.runtime.access(None, Rights(), trusted=True), config=replace(a.config, fleet_objects=Secret(place))
@@ -150,7 +150,7 @@ def test_a_store_that_does_not_answer_is_waited_for(host: Hosts, place: str, cap
 
     assert behind >= 2
     assert "s3cr3t" not in told
-    assert a.member.rows_behind() == 0
+    assert a.member.outbox.rows_behind() == 0
     assert len(objects(place)) == 1
 
 

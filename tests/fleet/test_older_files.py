@@ -402,7 +402,7 @@ def test_two_processes_of_a_host_that_join_at_the_same_moment(
     terminal.push()
 
     assert joined
-    assert terminal._outbox.state().file == joined[0].file  # type: ignore[union-attr, attr-defined]
+    assert terminal.outbox.state().file == joined[0].file  # type: ignore[union-attr, attr-defined]
     _settled(fleet, a, b, rows=6)
 
 

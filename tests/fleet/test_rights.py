@@ -133,7 +133,7 @@ def test_knowing_a_conversations_name_opens_nothing(victim: Host, thief: Host) -
 
     assert thief.member.push().refused == [nonce]
     assert thief.member.pull(30).messages == 0
-    assert thief.member.rows_behind() > 0
+    assert thief.member.outbox.rows_behind() > 0
     assert victim.member.verify().sound
 
 
