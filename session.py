@@ -38,6 +38,14 @@ _ALSO = "nonce:{}"  # a nonce that a conversation had in another file
 INHERITS = "inherits:{}"  # of a branch that has begun: [conversation, seq, pos] of every ancestor, rows it does without
 
 
+def inherited_as(
+    known: Mapping[str, Any], conversation: Callable[[Any], object], row: Callable[[int], object]
+) -> dict[str, Any]:
+    """Facts of ``INHERITS`` with other names for conversations and rows: of another file, or of a fleet."""
+    cuts = {key: [[conversation(c), *rest] for c, *rest in known[key]] for key in ("cuts", "full") if key in known}
+    return cuts | {key: [row(n) for n in known[key]] for key in ("without", "gone") if key in known}
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """A host session and the conversation it belongs to."""

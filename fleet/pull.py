@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..archive.ranges import ARCHIVED, Archive
@@ -17,7 +18,7 @@ from ..errors import FleetError, FleetUnavailable, StoreBusy, StoreError, StoreF
 from ..importers.adopt import parts_on
 from ..importers.merge import Merged, merge
 from ..records import Flag
-from ..session import INHERITS, is_alone
+from ..session import INHERITS, inherited_as, is_alone
 from ..storage.connection import Database
 from ..storage.disk import in_memory
 from .covered import GONE
@@ -247,8 +248,9 @@ class Puller:
                 _insert(other, "conversations", _OF_CONVERSATIONS, [
                     (homes[row[0]], by_nonce.get(row[3]), row[4], row[2], row[1], row[5])])  # fmt: skip
                 if row[6]:
+                    known = inherited_as(json.loads(row[6]), lambda c: by_nonce.get(c, 0), partial(here, "messages"))
                     other.execute("INSERT INTO meta(key, value) VALUES (?, ?)", (
-                        INHERITS.format(homes[row[0]]), self._inherits(row[6], by_nonce)))  # fmt: skip
+                        INHERITS.format(homes[row[0]]), json.dumps(known)))  # fmt: skip
             whose = {homes[row[0]]: row[2] for row in chain}
             sessions = [
                 (n, homes[row[0]], *row[1:6], whose[homes[row[0]]], *row[6:])
@@ -266,16 +268,6 @@ class Puller:
                  json.dumps([here("messages", n) for n in row[4]]), *row[5:]) for row in tables["assemblies"]])  # fmt: skip
             _insert(other, "carried", "conversation_id node_id", [
                 *{(homes[row[0]], here("nodes", first.get(row[1], row[1]))) for row in tables["carried"]}])  # fmt: skip
-
-    def _inherits(self, text: str, by_nonce: dict[str, int]) -> str:
-        known = json.loads(text)
-        cuts = {
-            key: [[by_nonce.get(c, 0), *rest] for c, *rest in known[key]] for key in ("cuts", "full") if key in known
-        }
-        gone = {
-            key: [self.state.to_here("messages", n) for n in known[key]] for key in ("without", "gone") if key in known
-        }
-        return json.dumps({**cuts, **gone})
 
     def _write_nodes(self, other: Database, homes: dict[int, int], rows: Sequence[tuple[Any, ...]]) -> dict[int, int]:
         """Write summaries. Of those that several hosts made of the same the first counts: the others' numbers to its."""

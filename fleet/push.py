@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ..records import ARCHIVE_RUNG, PURGED_RUNG, PURGED_WORDS, Flag, Row
 from ..search.documents import index_text, searchable, stored_index_row
 from ..search.query import stems
-from ..session import INHERITS, alone, is_alone
+from ..session import INHERITS, alone, inherited_as, is_alone
 from ..storage.connection import marks, padded
 from ..storage.meta import Meta
 from ..storage.packing import pack
@@ -321,9 +322,7 @@ class Pusher:
             row[0]: row[1]
             for row in self._read(_CONVERSATION, [c for key in ("cuts", "full") for c, *_ in known.get(key, ())])
         }
-        cuts = {key: [[nonces.get(c), *rest] for c, *rest in known[key]] for key in ("cuts", "full") if key in known}
-        gone = {key: [self._number("messages", n) for n in known[key]] for key in ("without", "gone") if key in known}
-        return json.dumps({**cuts, **gone})
+        return json.dumps(inherited_as(known, nonces.get, partial(self._state.to_fleet, "messages")))
 
     def _number(self, kind: str, number: int | None) -> int | None:
         return None if number is None else self._state.to_fleet(kind, number)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dag import fingerprint
 from ..ingest.transcript import Transcripts
 from ..records import PURGED_RUNG, STATED, Assembly, Flag, NewNode, Node, Row, Stored
-from ..session import INHERITS, Cut, Session
+from ..session import INHERITS, Cut, Session, inherited_as
 from ..storage.meta import Meta
 from ..store import Segment
 from ..text.markup import read_context
@@ -200,9 +200,7 @@ class _Merge:
                 meta.note(mine, known)
             return
         there, here = self._ids.conversations, self._ids.messages
-        moved = {key: [[there[c], *rest] for c, *rest in known[key]] for key in ("cuts", "full") if key in known}
-        gone = {key: [here.get(n, n) for n in known[key]] for key in ("without", "gone") if key in known}
-        meta.note(mine, {**known, **moved, **gone})
+        meta.note(mine, inherited_as(known, there.__getitem__, lambda n: here.get(n, n)))
 
     # -- messages -----------------------------------------------------------------------------------
     def _messages(self, source: Source, conversation: int, sessions: dict[str, Session]) -> None:
