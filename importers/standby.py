@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import LcmError, Overtaken, StoreCorrupt, StoreEarlier, StoreError, StoreForeign, StoreTooNew, StoreTooOld
 from ..ops.backup import prune_stand_ins
 from ..ops.survey import readable
-from ..storage import files, schema, standby
+from ..storage import disk, files, schema, standby
 from ..storage.connection import Database
 from ..storage.disk import in_memory, is_memory, stand_in
 from ..storage.meta import Health
@@ -194,7 +194,7 @@ class Standby:
         except StoreError:
             if fresh and not is_memory(file):
                 self._db.close()
-                standby.remove(file)
+                files.discard(file)
             raise
 
     def _sources(self) -> list[Path]:
@@ -442,12 +442,12 @@ class Standby:
             if is_memory(path) or str(path) not in str(exc):
                 raise
         saved = path.with_name(f".{path.name}.{os.getpid()}.saved")
-        standby.remove(saved)
+        files.discard(saved)
         try:
             files.salvage(path, saved, readable)
             return replace(self._merged(saved), damaged=True)
         finally:
-            standby.remove(saved)
+            files.discard(saved)
 
     def _merged(self, path: Path) -> Merged:
         db = Database(path)
@@ -463,7 +463,7 @@ class Standby:
     def _keep(self, path: Path, done: Merged) -> None:
         """Keep a stand-in that was merged among the backups; one that cannot be moved now is merged again, which adds nothing."""
         if not is_memory(path) and not (done.messages or done.nodes or done.damaged):
-            standby.remove(path)  # it held nothing of its own
+            files.discard(path)  # it held nothing of its own
         elif not is_memory(path):
             try:
                 standby.retire(path, self._db.path.parent / BACKUPS)
@@ -512,7 +512,7 @@ class Standby:
         """State of the file, its log, its folder, the room on the disk and the limits: it tells that somebody changed one."""
         path = self._db.path
         log = path.with_name(path.name + "-wal")
-        return [*_stat(path), *_stat(log), *_stat(path.parent)[::3], *files.room(path.parent)]
+        return [*_stat(path), *_stat(log), *_stat(path.parent)[::3], *disk.room(path.parent)]
 
 
 def _stat(path: Path) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import math
 import os
 import shutil
 import sqlite3
@@ -104,7 +105,7 @@ def bring_back(path: Path, *, partly: bool = False) -> None:
         if begin and not (whole or partly):
             raise StoreCorrupt(f"{path} is gone or empty, and its write-ahead log holds only a part of it")
         with os.fdopen(os.open(path, os.O_CREAT | os.O_RDWR, 0o600), "rb+") as file:
-            if _is_alone(file) and not os.fstat(file.fileno()).st_size:
+            if is_alone(file) and not os.fstat(file.fileno()).st_size:
                 file.write(begin)
 
 
@@ -113,7 +114,7 @@ def _bytes_of(log: Path) -> bytes:
         return log.read_bytes()
 
 
-def _is_alone(file: BinaryIO) -> bool:
+def is_alone(file: BinaryIO) -> bool:
     """Lock an open file against all others until it is closed. False where somebody has it open: then its log is theirs."""
     if fcntl is None:
         return True
@@ -322,6 +323,16 @@ def no_room_for_index(path: Path) -> str:
     except OSError as exc:
         enough = exc.errno not in _NO_ROOM
     return "" if enough else full
+
+
+def room(folder: Path) -> tuple[int, ...]:
+    """Free bytes of a disk, in steps of a quarter, and the largest file that this process may write."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        free = 0
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0] if resource is not None else 0
+    return int(4 * math.log2(free + 1)), limit
 
 
 def shut(folder: Path) -> str:

@@ -9,7 +9,6 @@ locks on it.
 from __future__ import annotations
 
 import json
-import math
 import mmap
 import re
 import shutil
@@ -34,22 +33,11 @@ from .disk import SIDE_FILES, translate, without_room
 from .packing import unpack, unpack_block
 from .schema import TABLES, lacked, quoted
 
-try:
-    import fcntl
-except ImportError:  # no such locks there
-    fcntl = None  # type: ignore[assignment]
-try:
-    import resource
-except ImportError:
-    resource = None  # type: ignore[assignment]
-
 _COPIED_BYTES: Final = 4 << 20  # of a file at a time
 _LOOK_S: Final = 0.1  # between two looks at how far a check is
 #: The folder beside a database in which exports are kept.
 EXPORTS: Final = "lcm-exports"
 _SHARED = "{} is open in another process; end the other Hermes processes (gateway, terminals) first"
-# Where SQLite's unix locks are: bytes that no page uses.
-_SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is (0: unknown)."""
@@ -164,16 +152,6 @@ def discard(*paths: Path) -> None:
         for suffix in ("", *SIDE_FILES):
             with suppress(OSError):
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
-
-
-def room(folder: Path) -> tuple[int, ...]:
-    """Free bytes of a disk, in steps of a quarter, and the largest file that this process may write."""
-    try:
-        free = shutil.disk_usage(folder).free
-    except OSError:
-        free = 0
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0] if resource is not None else 0
-    return int(4 * math.log2(free + 1)), limit
 
 
 def faults(path: Path, progress: Progress = silent) -> tuple[str, ...]:
@@ -436,21 +414,9 @@ def _alone(path: Path) -> bool:
 
 def refuse_shared(path: Path) -> None:
     """Raise StoreBusy when another process has the file open. Only while this process does not."""
-    if _held_elsewhere(path):
-        raise StoreBusy(_SHARED.format(path))
-
-
-def _held_elsewhere(path: Path) -> bool:
-    """Does another process hold SQLite's shared lock? Every connection in WAL mode does, as long as it is open."""
-    if fcntl is None:
-        return False
     with path.open("rb+") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
-        except OSError:
-            return True
-        fcntl.lockf(file, fcntl.LOCK_UN, _SHARED_SIZE, _SHARED_FIRST)
-    return False
+        if not disk.is_alone(file):  # every connection in WAL mode has a shared lock, as long as it is open
+            raise StoreBusy(_SHARED.format(path))
 
 
 # -- development versions --------------------------------------------------------------------------------

@@ -101,13 +101,6 @@ def claimed(database: Path, path: Path) -> Path | None:
     return mine
 
 
-def remove(path: Path) -> None:
-    """A stand-in that could not be begun."""
-    for suffix in ("", *SIDE_FILES):
-        with suppress(OSError):
-            path.with_name(path.name + suffix).unlink()
-
-
 def retire(path: Path, folder: Path) -> None:
     """Keep a stand-in whose messages are in the database among its backups."""
     with suppress(StoreError):  # a damaged one is kept as it is
