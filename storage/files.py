@@ -663,28 +663,33 @@ def salvage(source: Path, target: Path, accept: Accept, progress: Progress = sil
     made.open()
     made.close()
     out = Salvage()
-    log = source.with_name(source.name + "-wal")
+    with _leaves_of(source) as found, closing(_connect(target, "mode=rw")) as new:
+        new.execute("PRAGMA foreign_keys=OFF")
+        new.execute("BEGIN")
+        new.execute("DELETE FROM meta")  # what it has of its own: it gets that of the damaged one
+        shapes = {table: _Shape.of(new, table) for table in tables(new) if table not in _MADE_ANEW}
+        shapes |= _as_found(shapes, found.texts)
+        out.gone = frozenset(name for shape in shapes.values() for name in shape.gone)
+        _copy(found, shapes, new, accept, out, progress)
+        new.execute("DELETE FROM meta WHERE key GLOB ?", (_READ_OF_LEDGER,))
+        new.execute("COMMIT")
+        known = set(found.names.values())
+        if known and found.version != upgrade.DEVELOPMENT:
+            gone = [table for table in out.kept if table not in known and not out.kept[table]]
+            out.notes += [f"gone: {lacked([part])}" for part in (*gone, *sorted(out.gone))]
+    return out
+
+
+@contextmanager
+def _leaves_of(path: Path) -> Iterator[leaves.Leaves]:
+    """The pages of a damaged file and of its log."""
+    log = path.with_name(path.name + "-wal")
     with (
-        _failures(source),
-        source.open("rb") as file,
+        _failures(path),
+        path.open("rb") as file,
         closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
     ):
-        found = leaves.Leaves(data, log.read_bytes() if log.is_file() else b"")
-        with closing(_connect(target, "mode=rw")) as new:
-            new.execute("PRAGMA foreign_keys=OFF")
-            new.execute("BEGIN")
-            new.execute("DELETE FROM meta")  # what it has of its own: it gets that of the damaged one
-            shapes = {table: _Shape.of(new, table) for table in tables(new) if table not in _MADE_ANEW}
-            shapes |= _as_found(shapes, found.texts)
-            out.gone = frozenset(name for shape in shapes.values() for name in shape.gone)
-            _copy(found, shapes, new, accept, out, progress)
-            new.execute("DELETE FROM meta WHERE key GLOB ?", (_READ_OF_LEDGER,))
-            new.execute("COMMIT")
-            known = set(found.names.values())
-            if known and int.from_bytes(data[60:64], "big") != upgrade.DEVELOPMENT:
-                gone = [table for table in out.kept if table not in known and not out.kept[table]]
-                out.notes += [f"gone: {lacked([part])}" for part in (*gone, *sorted(out.gone))]
-    return out
+        yield leaves.Leaves(data, log.read_bytes() if log.is_file() else b"")
 
 
 class _Said(NamedTuple):
@@ -721,17 +726,8 @@ def _said(text: str) -> _Said | None:
 
 def holds_messages(path: Path) -> bool:
     """Can any message be read in a damaged file or its log?"""
-    log = path.with_name(path.name + "-wal")
-    with (
-        _failures(path),
-        closing(sqlite3.connect(":memory:")) as made,
-        path.open("rb") as file,
-        closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data,
-    ):
-        for _, statement in migrations.statements():
-            made.execute(statement)
-        found = leaves.Leaves(data, log.read_bytes() if log.is_file() else b"")
-        shapes = {"messages": _Shape.of(made, "messages")}
+    with _leaves_of(path) as found, migrations.made() as new:
+        shapes = {"messages": _Shape.of(new, "messages")}
         shapes |= _as_found(shapes, found.texts)
         return any(_told_apart(cell, shapes, found)[1] for cell in found.cells())
 

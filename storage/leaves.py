@@ -49,6 +49,7 @@ class Leaves:
         self._size = _page_size(data, log)
         self._logged = _logged(log, self._size)
         self._last = max([len(data) // self._size, *self._logged])
+        self.version = int.from_bytes(data[60:64], "big")  # ``user_version``
         head = self._page(1)
         said = int.from_bytes(head[56:60], "big") if head.startswith(MAGIC) else 0
         self._encoding = _ENCODINGS.get(said, "utf-8")

@@ -348,26 +348,26 @@ _Query = Callable[[str], Iterable[Sequence[Any]]]
 
 
 @contextmanager
-def _made() -> Iterator[sqlite3.Connection]:
+def made() -> Iterator[sqlite3.Connection]:
     """A database of this release that holds nothing."""
-    with closing(sqlite3.connect(":memory:")) as made:
+    with closing(sqlite3.connect(":memory:")) as new:
         for _, statement in statements():
-            made.execute(statement)
-        yield made
+            new.execute(statement)
+        yield new
 
 
 @cache
 def columns() -> frozenset[tuple[str, str]]:
     """Columns of this release, each with its table."""
-    with _made() as made:
-        return frozenset(made.execute(_COLUMNS))
+    with made() as new:
+        return frozenset(new.execute(_COLUMNS))
 
 
 @cache
 def _parts() -> frozenset[tuple[Any, ...]]:
     """Parts of a file of this release, as ``_parts_in`` reads them."""
-    with _made() as made:
-        return _parts_in(made.execute)
+    with made() as new:
+        return _parts_in(new.execute)
 
 
 def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
