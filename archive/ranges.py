@@ -40,7 +40,7 @@ _OF = f"SELECT {_COLUMNS} FROM archives a WHERE a.conversation_id = ? AND a.stat
 _INSERT = """
 INSERT INTO archives(handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, given, preview,
                      chars, tokens, state, created_at, changed_at)
-VALUES (?,?,?,?,?,?,?,?,?,?,?,?,'archived',?,?)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 """
 # As they stood when the branch began: what the parent restored later is still archived in the branch.
 _ADOPT = """
@@ -124,7 +124,7 @@ class Archives:
                 (
                     archive.handle, archive.conversation_id, archive.session_id, json.dumps(list(archive.store_ids)),
                     archive.first_index, archive.last_index, archive.messages, summary, int(archive.given),
-                    preview, archive.chars, archive.tokens, archive.created_at, archive.changed_at,
+                    preview, archive.chars, archive.tokens, archive.state, archive.created_at, archive.changed_at,
                 ),
             )  # fmt: skip
 
@@ -133,23 +133,15 @@ class Archives:
         sql = f"SELECT {_COLUMNS} FROM archives a WHERE a.conversation_id = ? ORDER BY a.archive_id"
         return [_archive(row) for row in self._db.query(sql, (conversation_id,))]
 
-    def take_over(self, archive: Archive, *, request: int | None = None) -> bool:
-        """Have an archive of another file, with the addresses of here; of one that is here, its later state. True: it is new."""
+    def take_over(self, archive: Archive, *, request: int | None = None) -> None:
+        """Have an archive of another file, with the addresses of here; of one that is here, its later state."""
         known = next(
             (each for each in self.of_conversation(archive.conversation_id) if each.handle == archive.handle), None
         )
-        if known is not None:
-            if archive.changed_at > known.changed_at and archive.state != known.state:
-                self.change([known.archive_id], archive.state, now=archive.changed_at)
-            return False
-        with self._db.transaction():
+        if known is None:
             self.add(archive, request=request)
-            if archive.state != ARCHIVED:
-                self._db.execute(
-                    "UPDATE archives SET state = ? WHERE conversation_id = ? AND handle = ?",
-                    (archive.state, archive.conversation_id, archive.handle),
-                )
-        return True
+        elif archive.changed_at > known.changed_at and archive.state != known.state:
+            self.change([known.archive_id], archive.state, now=archive.changed_at)
 
     def request(self, handle: str) -> int | None:
         """The message that an archive was made for, if that was noted."""
@@ -192,10 +184,6 @@ class Archives:
         """Number of archives of a conversation, by state. Only reads."""
         sql = "SELECT state, count(*) FROM archives WHERE conversation_id = ? AND state <> 'pruned' GROUP BY state"
         return {str(state): int(count) for state, count in self._db.query(sql, (conversation_id,))}
-
-    def count(self) -> int:
-        """Number of archives that were not pruned, in every conversation."""
-        return int(self._db.query("SELECT count(*) FROM archives WHERE state <> 'pruned'")[0][0])
 
 
 def _archive(row: Sequence[Any]) -> Archive:

@@ -693,7 +693,7 @@ def test_a_conversation_with_archives_can_be_removed(world: World, agent: Agent)
         for statement in clean.DELETE:
             world.db.execute(statement, (1,))
 
-    assert world.runtime.archives.count() == 0
+    assert world.db.query("SELECT count(*) FROM archives") == [(0,)]
 
 
 def test_all_tools_together_cost_little() -> None:
