@@ -24,6 +24,7 @@ from ..storage.disk import in_memory
 from .covered import GONE
 from .objects import ODD, fetched, objects_of
 from .outbox import BLOCK, NOW, NUMBERED, Outbox, Seen, State
+from .schema import COLUMNS
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -79,7 +80,7 @@ class Puller:
 
     def changes(self, days: int) -> Pulled:
         """Rows that others wrote since the last call, in conversations that are known here or changed in so many days."""
-        until = self._one(NOW)
+        until = self._server.execute(NOW).fetchall()[0][0]
         known = [row[0] for row in self._deps.db.query("SELECT nonce FROM conversations")]
         given = {"since": self.state.pulled, "known": known, "days": days, "own": self.state.lacks_own}
         changed = dict(self._server.execute(_CHANGED, given).fetchall())
@@ -200,10 +201,6 @@ class Puller:
                     raise FleetError(
                         f"it is {principal}'s on the server, and {each.session_id} is {each.principal}'s here"
                     )
-
-    def _one(self, sql: str) -> Any:
-        row = self._server.execute(sql).fetchone()
-        return row[0] if row else None
 
     def _rows(self, sql: str, keys: Sequence[int]) -> list[tuple[Any, ...]]:
         return self._server.execute(sql, (list(keys),)).fetchall()
@@ -349,17 +346,6 @@ _OF_NODES: Final = (
 _OF_ASSEMBLIES: Final = "assembly_id conversation_id session_id roots tail_ids last_seq last_pos created_at digest"
 #: What is read of each table of some conversations; the number comes second.
 _TABLES: Final = {
-    table: f"SELECT conversation, {columns} FROM lcm.{table} WHERE conversation = ANY(%s) ORDER BY 1, 2"
-    for table, columns in {
-        "sessions": "session_id, parent_session_id, origin, platform, host_key, mode, model, started_at, ended_at, end_reason, "
-        "compactions",
-        "messages": "id, session_id, seq, pos, role, tool_name, answers, digest, tokens, chars, said_at, stored_at, source, "
-        "flags, revises, envelope",
-        "nodes": "id, depth, quality, text, expand_hint, tokens, source_tokens, fingerprint, model, rung, checks, created_at, "
-        "replaces, sources",
-        "assemblies": "id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest",
-        "carried": "id",
-        "archives": "handle, session_id, store_ids, first_index, last_index, messages, summary, given, preview, chars, tokens, "
-        "state, created_at, changed_at",
-    }.items()
+    table: f"SELECT conversation, {columns.replace(' ', ', ')} FROM lcm.{table} WHERE conversation = ANY(%s) ORDER BY 1, 2"
+    for table, columns in COLUMNS.items()
 }

@@ -26,6 +26,7 @@ from .covered import GONE, without_words
 from .numbers import Numbers
 from .objects import is_elsewhere, objects_of
 from .outbox import BLOCK, NUMBERED, Entry, Outbox, State
+from .schema import COLUMNS
 from .server import refuses
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ class Pusher:
         self._nodes(nodes)
         self._assemblies(read["assemblies"])
         self._archives(archives)
-        self._put("carried", "id", [(*self._place(row), self._number("nodes", row[2])) for row in read["carried"]])
+        self._put("carried", [(*self._place(row), self._number("nodes", row[2])) for row in read["carried"]])
         waiting = {entry.n for entry in entries if (entry.kind, entry.id) in left}
         self.out.rows += len(entries) - len(waiting)
         return waiting
@@ -335,8 +336,7 @@ class Pusher:
         return self._opened[row[1]]
 
     def _sessions(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        columns = "session_id parent_session_id origin platform host_key mode model started_at ended_at end_reason compactions"
-        self._put("sessions", columns, [(*self._place(row), *row[2:]) for row in rows])
+        self._put("sessions", [(*self._place(row), *row[2:]) for row in rows])
 
     def _without_held(self, rows: Sequence[Row]) -> list[Row]:
         """Messages but those that a policy of here emptied and another host holds: the server keeps them whole."""
@@ -356,14 +356,13 @@ class Pusher:
         """Messages that are held here are held in the fleet; those that changed and are not, are not by this role."""
         places = [(*self._opened[row.head.conversation_id], row) for row in rows]
         held = [(c, owner, row) for c, owner, row in places if row.head.flags & Flag.PINNED]
-        self._put("holds", "session_id id", [
-            (c, owner, row.head.session_id, self._number("messages", row.store_id)) for c, owner, row in held])  # fmt: skip
+        self._put("holds", [
+            (c, owner, row.head.session_id, self._number("messages", row.store_id)) for c, owner, row in held],
+            "session_id id")  # fmt: skip
         free = [self._number("messages", row.store_id) for row in rows if not row.head.flags & Flag.PINNED]
         self._server.execute("SELECT lcm.let_go(%s::bigint[], '{}')", (free,))
 
     def _messages(self, rows: Sequence[Row]) -> None:
-        columns = "id session_id seq pos role tool_name answers digest tokens chars said_at stored_at source flags"
-        columns += " revises envelope words"
         out = []
         for row in rows:
             h = row.head
@@ -372,7 +371,7 @@ class Pusher:
                 h.tool_name, h.answers, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~_OF_HERE,
                 self._number("messages", h.revises), self._json_texts[row.store_id], _words(row),
             ))  # fmt: skip
-        if self._put("messages", columns, out) < len(out):
+        if self._put("messages", out, f"{COLUMNS['messages']} words") < len(out):
             self._note_conflicts(out)
         self.out.messages += len(out)
 
@@ -383,8 +382,6 @@ class Pusher:
         self.out.conflicts += [row[2] for row in rows if there.get(row[2]) != row[9]]
 
     def _nodes(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        columns = "id depth quality text expand_hint tokens source_tokens fingerprint model rung checks created_at"
-        columns += " replaces sources"
         below: dict[int, list[int]] = {}
         for node_id, store_id, child_id in self._read(_SOURCES, (row[0] for row in rows)):
             number = self._number("messages", store_id) if child_id is None else self._number("nodes", child_id)
@@ -400,10 +397,9 @@ class Pusher:
             )
             for row in rows
         ]
-        self._put("nodes", columns, out)
+        self._put("nodes", out)
 
     def _assemblies(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        columns = "id session_id roots tail_ids last_seq last_pos created_at digest"
         out = [
             (
                 *self._place(row), self._number("assemblies", row[0]), row[2], self._numbers("nodes", json.loads(row[3])),
@@ -411,21 +407,17 @@ class Pusher:
             )
             for row in rows
         ]  # fmt: skip
-        self._put("assemblies", columns, out)
+        self._put("assemblies", out)
 
     def _archives(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        columns = (
-            "handle session_id store_ids first_index last_index messages summary given preview chars tokens state created_at "
-            "changed_at"
-        )
         out = [(*self._place(row), *row[2:4], self._numbers("messages", json.loads(row[4])), *row[5:]) for row in rows]
-        self._put("archives", columns, out)
+        self._put("archives", out)
 
-    def _put(self, table: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Insert rows as one statement; how many are new or were changed."""
+    def _put(self, table: str, rows: Sequence[tuple[Any, ...]], columns: str = "") -> int:
+        """Insert rows as one statement; how many are new or were changed. ``columns``: where not ``COLUMNS``."""
         if not rows:
             return 0
-        names = ("conversation", "owner", *columns.split())
+        names = ("conversation", "owner", *(columns or COLUMNS[table]).split())
         rows = (
             list({(row[0], row[2]): row for row in rows}.values())
             if table not in ("carried", "holds")

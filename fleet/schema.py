@@ -493,3 +493,14 @@ _NEWEST: Final = _TABLES + _SILENT + _FUNCTIONS + _PURGE + _POLICIES + _RIGHTS
 #: Steps by the version that each leads to. The first makes everything: no release wrote the versions before.
 STEPS: Final = {9: _with_flags(_NEWEST)}
 VERSION: Final = max(STEPS)
+#: What hosts write down of each table, behind the conversation (and its owner).
+COLUMNS: Final = {
+    "sessions": "session_id parent_session_id origin platform host_key mode model started_at ended_at end_reason compactions",
+    "messages": "id session_id seq pos role tool_name answers digest tokens chars said_at stored_at source flags revises "
+    "envelope",
+    "nodes": "id depth quality text expand_hint tokens source_tokens fingerprint model rung checks created_at replaces sources",
+    "assemblies": "id session_id roots tail_ids last_seq last_pos created_at digest",
+    "carried": "id",
+    "archives": "handle session_id store_ids first_index last_index messages summary given preview chars tokens state created_at "
+    "changed_at",
+}
