@@ -82,10 +82,13 @@ class Ledger:
     # -- rows ---------------------------------------------------------------------------------------
     def note(self, source: Source, kind: str, rows: Iterable[tuple[str, int]]) -> None:
         """Note the rows here that some rows of a source became; inside the transaction that wrote them."""
+        self._note(source.source_id, kind, rows)
+
+    def _note(self, source_id: int, kind: str, rows: Iterable[tuple[str, int]]) -> None:
         with self._db.transaction():
             self._db.executemany(
                 "INSERT INTO imported(source_id, kind, key, here) VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
-                [(source.source_id, kind, key, here) for key, here in rows],
+                [(source_id, kind, key, here) for key, here in rows],
             )
 
     def rows_by_source(self, source: Source | None, kind: str) -> dict[str, int]:
@@ -102,11 +105,7 @@ class Ledger:
     # -- times --------------------------------------------------------------------------------------
     def note_times(self, times: Iterable[tuple[int, float]]) -> None:
         """Note when rows here were stored elsewhere: another file may know them by that."""
-        with self._db.transaction():
-            self._db.executemany(
-                "INSERT INTO imported(source_id, kind, key, here) VALUES (?,?,?,?) ON CONFLICT DO NOTHING",
-                [(_OF_MERGES, _TIME, f"{at!r} {here}", here) for here, at in times],
-            )
+        self._note(_OF_MERGES, _TIME, ((f"{at!r} {here}", here) for here, at in times))
 
     def times(self, first: int, last: int) -> dict[int, tuple[float, ...]]:
         """Other times at which rows here were stored, of those from one address to another."""
