@@ -275,22 +275,17 @@ def _lossless_claw_data(deps: Access, done: openclaw.ClawImport, *, applied: boo
     }  # fmt: skip
 
 
-_NONE: dict[str, Any] = {
-    "duplicates": 0,
-    "conversations": 0,
-    "doubtful": 0,
-    "examples": [],
-    "applied": False,
-    "backup": None,
-}
-
-
 def _duplicates(deps: Access, words: Words) -> Answer:
     done = (duplicates.mark if words.apply else duplicates.look)(deps, words.progress)
     count, places = len(done.found), len(done.by_conversation)
-    if not count and not done.doubtful:
+    any_found = bool(count or done.doubtful)
+    data = {
+        "duplicates": count, "conversations": places, "doubtful": done.doubtful,
+        "marked_before": done.marked_before, "examples": [[f"msg_{a}", f"msg_{b}"] for a, b in done.found[:20]],
+        "applied": words.apply and any_found, "backup": str(done.backup) if done.backup else None,
+    }  # fmt: skip
+    if not any_found:
         before = f" ({counted(done.marked_before, 'row')} marked before)" if done.marked_before else ""
-        data = {**_NONE, "marked_before": done.marked_before}
         return Answer(f"Nothing to do: nothing is stored twice{before}.", data, idle=True)
     what = "now marked" if done.backup else "not marked yet"
     lines = [
@@ -303,11 +298,6 @@ def _duplicates(deps: Access, words: Words) -> Answer:
         lines.append(f"`/lcm restore {done.backup.name} apply` undoes the marks, and whatever was stored since.")
     elif count:
         lines.append("Dry run. `/lcm doctor duplicates apply` backs up and marks them; nothing is deleted.")
-    data = {
-        "duplicates": count, "conversations": places, "doubtful": done.doubtful,
-        "marked_before": done.marked_before, "examples": [[f"msg_{a}", f"msg_{b}"] for a, b in done.found[:20]],
-        "applied": words.apply, "backup": str(done.backup) if done.backup else None,
-    }  # fmt: skip
     return Answer("\n".join(lines), data, idle=not done.backup)
 
 
