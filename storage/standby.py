@@ -41,11 +41,10 @@ _BUSY_S: Final = 0.2
 
 @dataclass(slots=True)
 class Copied:
-    """Counts of a standby: addresses of messages that a search should find, summaries, and whether everything could be read."""
+    """Counts of a standby: addresses of messages that a search should find, and summaries."""
 
     messages: list[int] = field(default_factory=list)
     nodes: list[tuple[int, int, str]] = field(default_factory=list)
-    whole: bool = True
 
 
 # -- files -----------------------------------------------------------------------------------------------
@@ -226,23 +225,23 @@ def _copy(db: Database, old: sqlite3.Connection, wanted: Sequence[int]) -> Copie
             if db.fetch("SELECT 1 FROM conversations WHERE conversation_id = ?", (conversation,)):
                 continue
             for table, column in _OWNED:
-                for row in _rows(old, table, f"{column} = ?", (conversation,), out):
+                for row in _rows(old, table, f"{column} = ?", (conversation,)):
                     _insert(db, table, row)
-            _copy_sources(db, old, conversation, out)
+            _copy_sources(db, old, conversation)
             db.execute(_WITHOUT_TAIL, (conversation,))
             _note_for_search(db, conversation, out)
         for table in _SHARED:
-            for row in _rows(old, table, "1", (), out):
+            for row in _rows(old, table, "1", ()):
                 _insert(db, table, row)
-        for row in _rows(old, "meta", "1", (), out):
+        for row in _rows(old, "meta", "1", ()):
             if str(row["key"]).startswith(_NOTES):
                 _insert(db, "meta", row)
     return out
 
 
-def _copy_sources(db: Database, old: sqlite3.Connection, conversation: int, out: Copied) -> None:
+def _copy_sources(db: Database, old: sqlite3.Connection, conversation: int) -> None:
     for (node_id,) in db.fetch("SELECT node_id FROM nodes WHERE conversation_id = ?", (conversation,)):
-        for row in _rows(old, "node_sources", "node_id = ?", (node_id,), out):
+        for row in _rows(old, "node_sources", "node_id = ?", (node_id,)):
             _insert(db, "node_sources", row)
 
 
@@ -263,20 +262,20 @@ def _insert(db: Database, table: str, row: dict[str, Any]) -> None:
     )
 
 
-def _rows(
-    old: sqlite3.Connection, table: str, where: str, params: Sequence[Any], out: Copied
-) -> Iterator[dict[str, Any]]:
+def _rows(old: sqlite3.Connection, table: str, where: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
     """Rows of a table; where a page cannot be read, what lies on the others."""
     try:
-        cursor = old.execute(f"SELECT * FROM {table} WHERE {where}", tuple(params))
-        names = [each[0] for each in cursor.description]
-        rows = cursor.fetchall()
+        rows = _named(old.execute(f"SELECT * FROM {table} WHERE {where}", tuple(params)))
     except (sqlite3.Error, UnicodeDecodeError):
-        out.whole = False
         yield from _readable(old, table, where, params)
-        return
-    for row in rows:
-        yield dict(zip(names, row, strict=True))
+    else:
+        yield from rows
+
+
+def _named(cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
+    """All rows of a statement, with their columns."""
+    names = [each[0] for each in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _readable(old: sqlite3.Connection, table: str, where: str, params: Sequence[Any]) -> Iterator[dict[str, Any]]:
@@ -289,13 +288,11 @@ def _readable(old: sqlite3.Connection, table: str, where: str, params: Sequence[
     while spans:
         low, high = spans.pop()
         try:
-            cursor = old.execute(f"SELECT * FROM {table} WHERE rowid BETWEEN ? AND ? AND {where}", (low, high, *params))
-            names = [each[0] for each in cursor.description]
-            rows = cursor.fetchall()
+            sql = f"SELECT * FROM {table} WHERE rowid BETWEEN ? AND ? AND {where}"
+            rows = _named(old.execute(sql, (low, high, *params)))
         except (sqlite3.Error, UnicodeDecodeError):
             if low < high:
                 middle = (low + high) // 2
                 spans += [(middle + 1, high), (low, middle)]
-            continue
-        for row in rows:
-            yield dict(zip(names, row, strict=True))
+        else:
+            yield from rows
