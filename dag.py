@@ -31,10 +31,8 @@ _ASSEMBLY_COLUMNS = (
     "assembly_id, conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, digest, "
     "state_tokens, stubs"
 )
-_INSERT = """
-INSERT INTO nodes(node_id, conversation_id, depth, quality, text, expand_hint, tokens, source_tokens, message_count,
-                  first_store_id, last_store_id, first_pos, last_pos, earliest_at, latest_at, fingerprint, model, rung, checks,
-                  created_at, replaces)
+_INSERT = f"""
+INSERT INTO nodes({_COLUMNS})
 VALUES ((SELECT ? WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE node_id = ?)),?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT(conversation_id, fingerprint, quality) DO NOTHING
 """
@@ -169,26 +167,27 @@ class SummaryDag:
         stubs: Mapping[int, int] = MappingProxyType({}),
     ) -> int:
         """Record one prompt that was built; its assembly id. It governs only lists that show it. As ``Assembly`` else."""
-        with self._db.transaction():
-            return self._db.execute(
-                "INSERT INTO assemblies(conversation_id, session_id, roots, tail_ids, last_seq, last_pos, created_at, "
-                "state_tokens, stubs) VALUES (?,?,?,?,?,?,?,?,?)",
-                (
-                    conversation_id, session_id, json.dumps(list(roots)), json.dumps(list(tail_ids)), last_seq, last_pos, now,
-                    state_tokens, json.dumps(dict(stubs)),
-                ),
-            )  # fmt: skip
+        made = Assembly(
+            0, conversation_id, session_id, tuple(roots), tuple(tail_ids), last_seq, last_pos, now,
+            state_tokens=state_tokens, stubs=stubs,
+        )  # fmt: skip
+        return self._put(made, None)
 
     def take_over(self, assembly: Assembly) -> None:
         """A prompt that was built with another file: under its own number, or a new one where another prompt has that."""
         with self._db.transaction():
             taken = self.assembly(assembly.assembly_id) is not None
-            self._db.execute(
+            self._put(assembly, None if taken else assembly.assembly_id)
+
+    def _put(self, assembly: Assembly, number: int | None) -> int:
+        """Write a prompt under this number, or the next one; which it is."""
+        with self._db.transaction():
+            return self._db.execute(
                 f"INSERT INTO assemblies({_ASSEMBLY_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                 (
-                    None if taken else assembly.assembly_id, assembly.conversation_id, assembly.session_id,
-                    json.dumps(assembly.roots), json.dumps(assembly.tail_ids), assembly.last_seq, assembly.last_pos,
-                    assembly.created_at, assembly.digest or None, assembly.state_tokens, json.dumps(dict(assembly.stubs)),
+                    number, assembly.conversation_id, assembly.session_id, json.dumps(assembly.roots),
+                    json.dumps(assembly.tail_ids), assembly.last_seq, assembly.last_pos, assembly.created_at,
+                    assembly.digest or None, assembly.state_tokens, json.dumps(dict(assembly.stubs)),
                 ),
             )  # fmt: skip
 

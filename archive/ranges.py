@@ -32,20 +32,19 @@ from ..text.content import storable
 ARCHIVED: Final = "archived"
 RESTORED: Final = "restored"
 PRUNED: Final = "pruned"
-_COLUMNS: Final = (
-    "a.archive_id, a.handle, a.conversation_id, a.session_id, a.store_ids, a.first_index, a.last_index, a.messages, a.summary, "
-    "a.given, a.preview, a.chars, a.tokens, a.state, a.created_at, a.changed_at"
+_WRITTEN: Final = (
+    "handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, given, preview, chars, tokens, "
+    "state, created_at, changed_at"
 )
+_COLUMNS: Final = f"a.archive_id, a.{_WRITTEN.replace(', ', ', a.')}"
 _OF = f"SELECT {_COLUMNS} FROM archives a WHERE a.conversation_id = ? AND a.state <> 'pruned' ORDER BY a.archive_id"
-_INSERT = """
-INSERT INTO archives(handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, given, preview,
-                     chars, tokens, state, created_at, changed_at)
+_INSERT = f"""
+INSERT INTO archives({_WRITTEN})
 VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 """
 # As they stood when the branch began: what the parent restored later is still archived in the branch.
-_ADOPT = """
-INSERT INTO archives(handle, conversation_id, session_id, store_ids, first_index, last_index, messages, summary, given, preview,
-                     chars, tokens, state, created_at, changed_at)
+_ADOPT = f"""
+INSERT INTO archives({_WRITTEN})
 SELECT a.handle, b.conversation_id, a.session_id, a.store_ids, a.first_index, a.last_index, a.messages, a.summary, a.given,
        a.preview, a.chars, a.tokens, CASE WHEN a.changed_at > b.created_at THEN 'archived' ELSE a.state END, a.created_at,
        a.changed_at
