@@ -190,33 +190,24 @@ class Intake:
         originals = Originals() if self._rewritten else None
         for batch in batches():
             for item in batch:
-                said = content.canonical_core(item.message)
-                if self._is_own(item, said.text, sessions):
-                    scan.own.add(len(scan.keys))
-                if self._ours and (len(scan.keys) in scan.own or not scan.keys) and own.read_context(said.text):
-                    scan.prompts[len(scan.keys)] = prompt_of(self._deps, said.text) if scan.own else None
-                apart = bool(item.flags & Flag.RETRACTED) or len(scan.keys) in scan.own
-                ids = tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
-                summary = item.summary or len(scan.keys) in scan.own
-                n = len(scan.keys)
+                said, n = content.canonical_core(item.message), len(scan.keys)
+                is_own = self._is_own(item, said.text, sessions)
+                if self._ours and (is_own or not n) and own.read_context(said.text):
+                    scan.prompts[n] = prompt_of(self._deps, said.text) if is_own else None
+                ids, digest = _ids(said)[1], item.digest or said.digest
                 scan.keys.append(item.key)
+                if is_own:
+                    scan.own.add(n)
                 if not item.shown:
                     scan.gone.add(n)
                 if item.flags & Flag.SHOWN:
                     scan.shown.add(n)
-                scan.raw.append(item.digest or said.digest)
+                scan.raw.append(digest)
                 seen = Seen(
-                    item.digest or said.digest,
-                    said.role,
-                    item.at,
-                    bool(ids),
-                    summary,
-                    apart,
-                    ids,
-                    uid=item.uid,
-                    opens=item.opens,
-                )
-                if originals is not None and n not in scan.own:
+                    digest, said.role, item.at, bool(ids), item.summary or is_own,
+                    is_own or bool(item.flags & Flag.RETRACTED), ids, uid=item.uid, opens=item.opens,
+                )  # fmt: skip
+                if originals is not None and not is_own:
                     seen = originals.recognised(n, said, seen)
                     if seen.of is None and host_compressor.is_pruned(said):
                         scan.pruned.add(n)
