@@ -251,20 +251,18 @@ class LargeFiles:
         self.used: dict[str, str] = {}
         self.missing: set[str] = set()
 
-    def facts(self, name: str) -> Row | None:
-        """Its name, type and summary."""
-        return self._rows.get(name)
-
-    def read(self, name: str, key: str) -> bytes | None:
-        """The bytes of a file that message ``key`` shows: from where it was written, else from beside the database."""
-        row = self._rows[name]
+    def read(self, name: str, key: str) -> tuple[Row, bytes] | None:
+        """A file's row and bytes, which message ``key`` shows: from where it was written, else from beside the database."""
+        row = self._rows.get(name)
+        if row is None:
+            return None
         path = Path(str(row["storage_uri"]).removeprefix("file://"))
         for place in (path, self._beside / str(row.get("conversation_id")) / path.name):
             try:
                 if place.stem == name:  # no database decides which other file is read
                     found = place.read_bytes()
                     self.used.setdefault(name, key)
-                    return found
+                    return row, found
             except OSError:
                 continue
         self.missing.add(name)
@@ -332,13 +330,12 @@ def _content(pieces: Sequence[Piece]) -> Any:
 
 def _whole(name: str, text: str, files: LargeFiles, key: str) -> Iterator[Piece]:
     """Text, or list of parts, for which a reference stands that is all of a text."""
-    row = files.facts(name)
-    found = files.read(name, key) if row is not None else None
-    if row is None or found is None:
+    file = files.read(name, key)
+    if file is None:
         files.missing.add(name)
         yield text
         return
-    said = found.decode("utf-8", "surrogateescape")
+    row, said = file[0], file[1].decode("utf-8", "surrogateescape")
     parts = json_in(said, None) if row.get("mime_type") == "application/json" else None
     if not isinstance(parts, list) or not all(isinstance(each, dict) for each in parts):
         yield said
@@ -352,10 +349,10 @@ def _restored(text: str, files: LargeFiles, key: str) -> Iterator[Piece]:
     """A text with the files back that references in it stand for, pictures as parts of their own."""
     said, at = "", 0
     for found in _REFERENCE.finditer(text):
-        row = files.facts(found[1])
-        body = files.read(found[1], key) if row is not None else None
-        if row is None or body is None or found.start() < at:
+        file = files.read(found[1], key)
+        if file is None or found.start() < at:
             continue
+        row, body = file
         said, at = said + text[at : found.start()], found.end()
         mime = str(row.get("mime_type") or "")
         if mime.startswith("image/"):
