@@ -76,7 +76,7 @@ def export(
     if output is not None and output.is_dir():
         named = output / file_name(session.session_id, kind)
         raise BadRequest(f"{output} is a folder; name a file in it, such as {named}")
-    path = output or default_path(deps, session, kind)
+    path = output or deps.db.path.parent / EXPORTS / file_name(session.session_id, kind)
     partial = path.with_name(f".{path.name}.partial")
     try:
         if output is None:
@@ -121,14 +121,12 @@ def _fill(deps: Access, session: Session, kind: str, file: IO[str], progress: Pr
         return write(deps, session, file, progress, lost), lost
 
 
-def default_path(deps: Access, session: Session, kind: str) -> Path:
-    """Path of an export that names no file."""
-    return deps.db.path.parent / EXPORTS / file_name(session.session_id, kind)
-
-
 def file_name(session_id: str, kind: str) -> str:
-    """The name of a session's export."""
-    return f"{_file_stem(session_id)}.{'md' if kind == 'markdown' else kind}"
+    """The name of a session's export: two ids that differ in a sign no file may have differ here too."""
+    stem = _UNSAFE.sub("_", session_id)[:100]
+    if stem != session_id:
+        stem += f"-{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"{stem}.{'md' if kind == 'markdown' else kind}"
 
 
 def newest_of_each(deps: Access) -> list[str]:
@@ -138,16 +136,6 @@ def newest_of_each(deps: Access) -> list[str]:
         if session.conversation_id not in found and scopes.conversations([session.conversation_id], scope):
             found[session.conversation_id] = session.session_id
     return list(found.values())
-
-
-def _file_stem(session_id: str) -> str:
-    """A file name of a session's own: two ids that differ in a sign no file may have differ here too."""
-    plain = _UNSAFE.sub("_", session_id)[:100]
-    return (
-        plain
-        if plain == session_id
-        else f"{plain}-{sha256(session_id.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    )
 
 
 def incomplete(deps: Access, session: Session, lost: frozenset[int]) -> list[int]:

@@ -102,17 +102,13 @@ def apply(deps: Access, named: str = "", progress: Progress = silent) -> Rescue:
         files.seal(fresh)
         if done.state == _DAMAGED:
             files.refuse_shared(done.path)
-            done.kept = _kept_as(done.path, deps.clock())
+            done.kept = done.path.with_stem(f"{done.path.stem}-damaged-{disk.stamp(deps.clock())}")
             files.copy_raw(done.path, done.kept)
             files.discard(done.path)
         fresh.replace(done.path)
     finally:
         files.discard(fresh)
     return done
-
-
-def _kept_as(path: Path, now: float) -> Path:
-    return path.with_name(f"{path.stem}-damaged-{disk.stamp(now)}{path.suffix}")
 
 
 def _write(deps: Access, done: Rescue, path: Path, progress: Progress) -> None:
