@@ -206,15 +206,31 @@ class Runtime:
 
     def _summarising(self, config: Config) -> None:
         """Build what asks the summary model: its limits, the cost ledger, the ladder."""
-        self.breaker, self.spend = _guards(config)
+        self.breaker = Breaker(
+            threshold=config.summary_circuit_breaker_failure_threshold,
+            cooldown_s=config.summary_circuit_breaker_cooldown_seconds,
+            clock=time.time,
+        )
+        self.spend = SpendGuard(
+            max_calls=config.summary_spend_max_calls,
+            in_all=config.spend_in_all,
+            window_s=config.summary_spend_window_seconds,
+            clock=time.time,
+        )
         self.model = HostModel(reasoning_effort=config.summary_reasoning_effort)
         self.costs = Costs(self.db, clean=self.filters.text)
         self.daily = SpendGuard(
             max_calls=0, max_tokens=config.summary_daily_tokens, window_s=86_400.0, clock=time.time,
             shared=lambda made: self.health.rewrite(_DAILY, made),
         )  # fmt: skip
+        settings_of_ladder = LadderSettings(
+            summary_model=config.summary_model,
+            fallback_models=tuple(config.summary_fallback_models),
+            timeout_s=config.summary_timeout_ms / 1000,
+            custom_instructions=config.custom_instructions,
+        )
         self.ladder = Ladder(
-            self.model, _ladder_settings(config), self.breaker, self.spend, time.monotonic, count=tokens.count,
+            self.model, settings_of_ladder, self.breaker, self.spend, time.monotonic, count=tokens.count,
             daily=self.daily,
             told=lambda read, written: self.costs.note(SESSION.get(), summaries=1, summary_in=read, summary_out=written),
         )  # fmt: skip
@@ -819,7 +835,10 @@ class Runtime:
 
     def _all_windows(self) -> dict[str, int]:
         """The windows that were seen, those that other processes wrote down included."""
-        kept = [each for each in _windows(self.health.kept_state(_WINDOWS)).items() if each[0] not in self.windows]
+        kept = [
+            (model, size) for model, size in self.health.kept_state(_WINDOWS).items()
+            if isinstance(size, int) and size > 0 and model not in self.windows
+        ]  # fmt: skip
         return dict([*kept, *self.windows.items()][-_MOST_WINDOWS:])
 
     def prices(
@@ -905,34 +924,6 @@ class Runtime:
 def answer_tokens(context_length: int) -> int:
     """Tokens that one tool's answer may take."""
     return max(_ANSWER_LEAST, min(_ANSWER_MOST, int((context_length or 128_000) * _ANSWER_SHARE)))
-
-
-def _windows(kept: Mapping[str, Any]) -> dict[str, int]:
-    return {str(model): size for model, size in kept.items() if isinstance(size, int) and size > 0}
-
-
-def _guards(config: Config) -> tuple[Breaker, SpendGuard]:
-    breaker = Breaker(
-        threshold=config.summary_circuit_breaker_failure_threshold,
-        cooldown_s=config.summary_circuit_breaker_cooldown_seconds,
-        clock=time.time,
-    )
-    spend = SpendGuard(
-        max_calls=config.summary_spend_max_calls,
-        in_all=config.spend_in_all,
-        window_s=config.summary_spend_window_seconds,
-        clock=time.time,
-    )
-    return breaker, spend
-
-
-def _ladder_settings(config: Config) -> LadderSettings:
-    return LadderSettings(
-        summary_model=config.summary_model,
-        fallback_models=tuple(config.summary_fallback_models),
-        timeout_s=config.summary_timeout_ms / 1000,
-        custom_instructions=config.custom_instructions,
-    )
 
 
 def by_itself(path: Path, config: Config) -> Runtime:
