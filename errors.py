@@ -44,6 +44,10 @@ class StoreError(LcmError):
 
     remedy = "run `/lcm doctor`"
 
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy or self.remedy
+
 
 class StoreBusy(StoreError):
     """Another process holds the write lock for longer than we wait."""
@@ -88,10 +92,6 @@ class StoreTooOld(StoreError):
 
 class StoreForeign(StoreError):
     """The file belongs to another program or to the plugin that was here before; it is never written to."""
-
-    def __init__(self, message: str, remedy: str) -> None:
-        super().__init__(message)
-        self.remedy = remedy
 
 
 class StoreEarlier(StoreForeign):

@@ -1004,9 +1004,8 @@ def refuse_other_kinds(path: Path) -> None:
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         what = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
-        wrong = StoreError(f"{path} is {what}; the database needs a file")
-        wrong.remedy = "let LCM_DATABASE_PATH name a file (or leave it out: `lcm.db` in the Hermes home)"
-        raise wrong
+        remedy = "let LCM_DATABASE_PATH name a file (or leave it out: `lcm.db` in the Hermes home)"
+        raise StoreError(f"{path} is {what}; the database needs a file", remedy)
     if not found.st_size and found.st_mode & 0o077:
         path.chmod(0o600)
 
@@ -1015,9 +1014,8 @@ def refuse_side_folders(path: Path) -> None:
     """Raise StoreError where a folder has the name of a side file."""
     for side in (Path(f"{path}{ending}") for ending in ("-wal", "-shm", "-journal")):
         if side.is_dir():
-            blocked = StoreError(f"{side} is a folder; SQLite needs that name for a file of its own")
-            blocked.remedy = f"move the folder {side} away, or remove it; nothing of the database lies in it"
-            raise blocked
+            remedy = f"move the folder {side} away, or remove it; nothing of the database lies in it"
+            raise StoreError(f"{side} is a folder; SQLite needs that name for a file of its own", remedy)
 
 
 def _executed(

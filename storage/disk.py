@@ -234,9 +234,7 @@ def translate(exc: sqlite3.Error, path: Path) -> StoreError:
             return StoreReadOnly(f"{path}: {closed}")
         if full := no_room(path.parent):
             return StoreFull(f"{said}: {full}")
-        faulty = StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})")
-        faulty.remedy = FAULTS_OF_A_DISK
-        return faulty
+        return StoreError(f"{said} ({getattr(exc, 'sqlite_errorname', code)})", FAULTS_OF_A_DISK)
     return StoreError(said)
 
 
