@@ -64,9 +64,10 @@ def memory_uri(file: Path) -> str:
     return f"file:lcm-{file.name.removeprefix(_MEMORY)}?mode=memory&cache=shared"
 
 
-def uri(file: Path, how: str) -> str:
-    """Name under which SQLite opens a file with these options."""
-    return f"file:{quote(str(file))}?{how}"
+def connected(file: Path, how: str, *, wait_s: float) -> sqlite3.Connection:
+    """A connection to a file that SQLite opens with these options, which waits so long for a lock."""
+    name = f"file:{quote(str(file))}?{how}"
+    return sqlite3.connect(name, uri=True, timeout=wait_s, isolation_level=None, check_same_thread=False)
 
 
 def without_room(file: Path) -> str:

@@ -311,8 +311,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     _refuse_pipes(path)
     if path.exists():
         disk.bring_back(path)
-    where = disk.uri(path, how)
-    connection = sqlite3.connect(where, uri=True, timeout=2.0, isolation_level=None, check_same_thread=False)
+    connection = disk.connected(path, how, wait_s=2.0)
     if how == "mode=rw":
         connection.execute("PRAGMA secure_delete=ON")  # what a file no longer says is nowhere in it
     return connection

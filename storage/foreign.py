@@ -140,7 +140,7 @@ def messages_of_earlier(path: Path) -> int:
 
 
 def _looked(path: Path, how: str) -> Kind:
-    with closing(_connect(path, how)) as connection:
+    with closing(disk.connected(path.absolute(), how, wait_s=_BUSY_S)) as connection:
         return _kind(_tables(connection), connection.execute("PRAGMA application_id").fetchone()[0])
 
 
@@ -159,7 +159,7 @@ def _kind(tables: dict[str, frozenset[str]], application: int) -> Kind:
 def _opened(path: Path, *, shared: bool) -> sqlite3.Connection:
     """Immutable where nobody can be writing: in WAL mode a log is there as long as anybody has the file open."""
     quiet = not shared and not path.with_name(path.name + "-wal").exists() and _in_wal_mode(path)
-    connection = _connect(path, "mode=ro&immutable=1" if quiet else "mode=ro")
+    connection = disk.connected(path.absolute(), "mode=ro&immutable=1" if quiet else "mode=ro", wait_s=_BUSY_S)
     connection.execute("PRAGMA query_only=1")
     connection.text_factory = _text
     return connection
@@ -170,13 +170,6 @@ def _in_wal_mode(path: Path) -> bool:
     closing such a descriptor drops SQLite's locks."""
     with path.open("rb") as file:
         return file.read(20)[18:19] == b"\2"
-
-
-def _connect(path: Path, how: str) -> sqlite3.Connection:
-    return sqlite3.connect(
-        disk.uri(path.absolute(), how), uri=True, timeout=_BUSY_S, isolation_level=None,
-        check_same_thread=False,
-    )  # fmt: skip
 
 
 def json_in(text: Any, otherwise: Any) -> Any:

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .disk import Identity, has_lost_file, identity_of, stand_in, uri
+from .disk import Identity, connected, has_lost_file, identity_of, stand_in
 
 #: What cannot be saved for so long is given up: the file that has its name now works.
 GIVE_UP_S = 60.0
@@ -186,9 +186,10 @@ def _shows_more(copy: Path, file: Path) -> bool:
     if has_lost_file(file):
         return True  # SQLite would remove its log
     try:
-        with closing(sqlite3.connect(uri(copy, "immutable=1"), uri=True)) as was, closing(
-            sqlite3.connect(uri(file, "mode=ro"), uri=True, timeout=_BUSY_S)
-        ) as now:  # fmt: skip
+        with (
+            closing(connected(copy, "immutable=1", wait_s=_BUSY_S)) as was,
+            closing(connected(file, "mode=ro", wait_s=_BUSY_S)) as now,
+        ):
             return has_removed_index(file, now) or any(
                 set(was.execute(rows)) - set(now.execute(rows)) for rows in _TABLES
             )

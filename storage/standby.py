@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..errors import StoreError
 from . import files, schema
 from .connection import Database
-from .disk import SIDE_FILES, has_lost_file, like_any_reader, stand_in, uri
+from .disk import SIDE_FILES, connected, has_lost_file, like_any_reader, stand_in
 from .opened import has_removed_index
 
 #: Tables of one conversation, those first to which others refer, with the column that says whose a row is.
@@ -177,9 +177,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     """Read like any reader, or, where not even that works (a folder that cannot be written), as a file that nobody changes."""
     last: sqlite3.Error = sqlite3.OperationalError(f"{path} is no file, or an empty one, whose log SQLite would remove")
     for how in (like_any_reader(path), "mode=ro&immutable=1") if path.is_file() and not has_lost_file(path) else ():
-        connection = sqlite3.connect(
-            uri(path, how), uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
-        )
+        connection = connected(path, how, wait_s=_BUSY_S)
         try:
             if has_removed_index(path, connection):
                 raise sqlite3.OperationalError(f"{path}: the index of its log was removed")
