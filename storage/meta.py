@@ -159,7 +159,7 @@ class Problem:
 class Health:
     """Problems by topic, and counters of this process."""
 
-    def __init__(self, db: Database | None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, db: Database, clock: Callable[[], float] = time.time) -> None:
         self._db = db
         self._clock = clock
         self._lock = threading.Lock()
@@ -205,7 +205,7 @@ class Health:
         """Note that a problem is gone."""
         topic = self.clean(topic)
         if not self._is_loaded:
-            self._load(may_open=self._db is not None and self._db.path.exists())
+            self._load(may_open=self._db.path.exists())
         with self._lock:
             if topic not in self._problems:
                 return
@@ -240,7 +240,7 @@ class Health:
 
     def save(self) -> None:
         """Write what changed. Never raises: the next call tries again."""
-        if self._db is None or not self._unsaved:
+        if not self._unsaved:
             return
         with self._lock:
             topics = {topic: self._problems.get(topic) for topic in self._unsaved}
@@ -267,7 +267,7 @@ class Health:
         """Write small states (breaker, spend) that changed, in one go. Never raises: they are kept again at the next call."""
         texts = {key: json.dumps(state, sort_keys=True) for key, state in states.items()}
         changed = [key for key, text in texts.items() if self._kept.get(key) != text]
-        if self._db is None or not changed:
+        if not changed:
             return
         try:
             with self._db.transaction():
@@ -280,8 +280,6 @@ class Health:
 
     def rewrite(self, key: str, made: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> bool:
         """Write a state that processes share, made from the one there is; False where nothing can be written."""
-        if self._db is None:
-            return False
         try:
             with self._db.transaction():
                 state = Meta(self._db).value(key)
@@ -294,7 +292,7 @@ class Health:
     def kept_state(self, key: str) -> dict[str, Any]:
         """The state that was kept, {} if there is none or it cannot be read."""
         try:
-            state = Meta(self._db).value(key) if self._db is not None else None
+            state = Meta(self._db).value(key)
         except StoreError:
             return {}
         return state if isinstance(state, dict) else {}
@@ -307,14 +305,14 @@ class Health:
 
     @property
     def _is_loaded(self) -> bool:
-        return self._db is None or (self._loaded is not None and self._db.identity in (None, self._loaded))
+        return self._loaded is not None and self._db.identity in (None, self._loaded)
 
     def _load(self, *, may_open: bool = False) -> None:
         """Read the problems of other processes from the file; once for each file that takes its place.
 
         A success on the turn's path opens no database for it.
         """
-        if self._is_loaded or self._db is None or not (may_open or self._db.is_open):
+        if self._is_loaded or not (may_open or self._db.is_open):
             return
         try:
             rows = self._db.query("SELECT topic, severity, message, remedy, count, first_at, last_at FROM health")
