@@ -45,7 +45,6 @@ class Merged:
     """Counts of a merge. ``messages`` and ``nodes``: how many were new here. ``damaged``: not all of it could be read."""
 
     messages: int = 0
-    present: int = 0
     nodes: int = 0
     damaged: bool = False
 
@@ -241,9 +240,7 @@ class _Merge:
         )
         same = self._same(session, heads)
         intake.known.update({str(there): here for there, here in same.items()})
-        taken = intake.store_new(sessions, batches)
-        self.out.messages += taken.added
-        self.out.present += taken.present
+        self.out.messages += intake.store_new(sessions, batches).added
         self._ids.messages.update({int(key): store_id for key, store_id in intake.known.items()})
         self._ids.messages.update({int(k): n for k, n in self._ledger.rows_by_source(source, MESSAGE).items()})
         self._copies.setdefault(conversation, {}).update({int(key): here for key, here in intake.copies.items()})
