@@ -944,7 +944,6 @@ class LiveEngine(Protocol):
     model: str
     provider: str
     base_url: str
-    api_mode: str
     context_length: int
     threshold_tokens: int
     last_prompt_tokens: int
