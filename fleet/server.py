@@ -179,11 +179,11 @@ def translated() -> Iterator[None]:
         raise FleetError(f"the fleet's database lacks what this release needs: {_said(exc)}", _INIT) from exc
     except psycopg.errors.InsufficientPrivilege as exc:
         raise FleetError(f"the fleet's server refuses this role: {_said(exc)}", _LOOK) from exc
-    except psycopg.ProgrammingError as exc:
-        if exc.sqlstate is None:  # of the connection string, which it may quote
-            raise FleetError("LCM_FLEET_DSN is not a connection string of PostgreSQL", _LOOK) from None
-        raise FleetError(f"the fleet's server refuses a statement: {_said(exc)}") from exc
     except psycopg.Error as exc:
+        if (
+            isinstance(exc, psycopg.ProgrammingError) and exc.sqlstate is None
+        ):  # of the connection string, which it may quote
+            raise FleetError("LCM_FLEET_DSN is not a connection string of PostgreSQL", _LOOK) from None
         raise FleetError(f"the fleet's server refuses a statement: {_said(exc)}") from exc
 
 
