@@ -109,10 +109,10 @@ class _Host:
         self._counts = {str(row["name"]): int(row["n"]) for row in counts}
         every = chains(_facts(source))
         if session_id is not None:
-            every = [chain for chain in every if any(each.session_id == session_id for each in chain)]
-            if not every:
+            named = next((chain for chain in every if any(each.session_id == session_id for each in chain)), None)
+            if named is None:
                 raise BadRequest(f"{source.path} has no session {session_id!r}; `hermes sessions list` names them")
-            every = _with_parents(every[0], chains(_facts(source)))
+            every = _with_parents(named, every)
         self._skipped = [
             each.session_id for chain in every for each in chain if self._kept_out(each) and self._has(each)
         ]
