@@ -689,10 +689,19 @@ SPOILS: dict[str, tuple[Any, type[errors.StoreError]]] = {
     "foreign": (spoil_foreign, errors.StoreError),
     "full": (spoil_full, errors.StoreFull),
 }
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock is given up after 50 ms."""
+    monkeypatch.setattr(connection_module, "BUSY_TIMEOUT_MS", 50)
+
+
 spoiled = pytest.mark.parametrize(("spoil", "error"), SPOILS.values(), ids=SPOILS.keys())
 
 
 @spoiled
+@pytest.mark.usefixtures("short_waits")
 def test_what_cannot_be_stored_is_said(tmp_path: Path, lock: Any, spoil: Any, error: type[errors.StoreError]) -> None:
     """Each cause has its own error with a way out, and nothing is half stored."""
     world = World(tmp_path)
@@ -710,6 +719,7 @@ def test_what_cannot_be_stored_is_said(tmp_path: Path, lock: Any, spoil: Any, er
 
 
 @spoiled
+@pytest.mark.usefixtures("short_waits")
 def test_what_is_still_in_the_list_is_stored_later(
     tmp_path: Path, lock: Any, spoil: Any, error: type[errors.StoreError]
 ) -> None:
@@ -803,8 +813,9 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     assert done.stdout.split()[0].startswith("Store"), done.stdout
 
 
-def test_a_lock_is_waited_for_once(tmp_path: Path, lock: Any) -> None:
+def test_a_lock_is_waited_for_once(tmp_path: Path, lock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """After one time-out the next writes give up at once: a turn waits once, not at each hook."""
+    monkeypatch.setattr(connection_module, "BUSY_TIMEOUT_MS", 600)
     db = Database(tmp_path / "lcm.db")
     note(db, "a")
     undo = lock()
@@ -857,8 +868,8 @@ def test_a_newer_file_is_not_touched(db: Database) -> None:
 
 def test_many_processes_may_be_the_first(tmp_path: Path) -> None:
     """Processes that all create the file at once agree on it."""
-    code = "import sys, pathlib; from worlds.process import World, chat; "
-    code += "World(pathlib.Path(sys.argv[1])).take(chat().turns(2), sys.argv[2])"
+    code = "import sys, pathlib; from worlds.home import Home; "
+    code += "Home(pathlib.Path(sys.argv[1])).say(*'abcd', session=sys.argv[2])"
     paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
     command = [sys.executable, "-P", "-c", code, str(tmp_path)]
     workers = [subprocess.Popen([*command, name], env={**os.environ, "PYTHONPATH": paths}) for name in "abcd"]

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from hermes_lcm.session import Session, principal_of
 from hermes_lcm.storage import connection
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
-from worlds.process import owner_rights
+from worlds.process import another, owner_rights
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -124,6 +125,25 @@ class Home:
 # -- states ----------------------------------------------------------------------------------------------
 def healthy(home: Path) -> Home:
     """A hundred messages, a leaf over ten of them, and a prompt that shows it."""
+    home.mkdir(exist_ok=True)
+    path = home / "lcm.db"
+    path.touch(0o600)
+    path.write_bytes(another(_healthy()))
+    world = Home(home, doctor_clean_apply_enabled="true")
+    world.runtime.announce("s1", platform="cli")
+    world.runtime.db.open()
+    return world
+
+
+@cache
+def _healthy() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        world = _said(Path(folder))
+        world.close()
+        return world.path.read_bytes()
+
+
+def _said(home: Path) -> Home:
     world = Home(home, doctor_clean_apply_enabled="true")
     world.say(*(f"message {n} about the zebra deployment of service {n % 7} " * 4 for n in range(100)))
     world.assembly([world.node(*range(1, 11))], list(range(11, 101)), 100)

@@ -10,13 +10,18 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import os
+import re
 import sys
+import tempfile
 import threading
 import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -189,6 +194,25 @@ class Script:
 # -- one process ---------------------------------------------------------------------------------------------------
 
 
+_DEFAULTS = load({})
+_IDENTITY = re.compile(rb'(?<=identity")[0-9a-f]{32}(?=")')
+
+
+def another(database: bytes) -> bytes:
+    """The same file as another database: with an identity of its own."""
+    return _IDENTITY.sub(uuid.uuid4().hex.encode(), database)
+
+
+@cache
+def _new() -> bytes:
+    """A file in which nothing was stored yet: making one is most of what a small test would do."""
+    with tempfile.TemporaryDirectory() as folder:
+        runtime = Runtime(Path(folder) / "lcm.db", _DEFAULTS, Process())
+        runtime.db.open()
+        runtime.db.close()
+        return runtime.db.file.read_bytes()
+
+
 class World:
     """One process: a database and everything that works on it. ``settings`` are fields of ``Config``."""
 
@@ -196,8 +220,8 @@ class World:
         self.folder = folder
         self.settings = {**settings, "filters": filters}
         self.model = script or Script()
-        self.config = replace(load({}), **settings)
-        with patch("hermes_lcm.runtime.Ladder", return_value=self.model):
+        self.config = replace(_DEFAULTS, **settings)
+        with patch("hermes_lcm.runtime.Ladder", lambda *_, **__: self.model):
             self.runtime = Runtime(folder / "lcm.db", self.config, Process())
         self.db = self.runtime.db
         self.health = self.runtime.health
@@ -210,9 +234,25 @@ class World:
         self.preparer = self.runtime.preparer
         if filters is not None:
             self.ingest._filters = filters
+        if not self.db.file.exists():
+            _new()  # now, before anything is made to fail
+            self._make, self.db._create_file = self.db._create_file, self._made  # type: ignore[method-assign]
         prepare, self.db._on_open = self.db._on_open, self._opened
         assert prepare is not None
         self._prepare = prepare
+
+    def _made(self) -> None:
+        """The first time without making it; whatever comes later is up to the product."""
+        self.db._create_file = self._make  # type: ignore[method-assign]
+        file = self.db.file
+        if not os.path.lexists(file) and file.parent.is_dir():
+            fresh = file.with_name(uuid.uuid4().hex)
+            fresh.touch(0o600)
+            fresh.write_bytes(another(_new()))
+            with suppress(FileExistsError):  # another thread or process was first
+                os.link(fresh, file)
+            fresh.unlink()
+        self._make()
 
     def _opened(self, db: Database) -> None:
         """Without waiting for the disk: no test here pulls the plug, and waiting is most of what a small test would do."""
