@@ -30,14 +30,8 @@ def read_in(source: str) -> set[str]:
 
 def read_by_the_plugin() -> set[str]:
     """Settings that code outside config.py reads, directly or by a method of ``Config`` that it calls."""
-    folders = [
-        ROOT,
-        *(
-            path.parent
-            for path in ROOT.rglob("__init__.py")
-            if "tests" not in path.parts and path.parts[len(ROOT.parts)][0] != "."
-        ),
-    ]
+    rooms = [path for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "." and path.name != "tests"]
+    folders = [ROOT, *(path.parent for room in rooms for path in room.rglob("__init__.py"))]
     sources = [path.read_text() for folder in folders for path in folder.glob("*.py") if path.name != "config.py"]
     names = set().union(*map(read_in, sources))
     written = {name: each for name, each in vars(Config).items() if inspect.isfunction(each) and name[:1] != "_"}
@@ -238,7 +232,7 @@ def test_summaries_are_written_at_the_same_time_as_the_setting_says(tmp_path: Pa
     for most in (1, 3):
         (tmp_path / str(most)).mkdir()
         world = World(tmp_path / str(most), summary_parallelism=most, leaf_chunk_tokens=8_000, fresh_tail_count=4)
-        crowd = Crowd()
+        crowd = Crowd(most)
         world.compactor._summarise = crowd
         world.compact(chat().turns(300, words=60), threshold=30_000, force=True, budget_s=60.0)
 
@@ -246,17 +240,21 @@ def test_summaries_are_written_at_the_same_time_as_the_setting_says(tmp_path: Pa
 
 
 class Crowd:
-    """A summariser that counts how often it is asked at the same time."""
+    """A summariser that counts how often it is asked at the same time, and waits until so many were."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.running = self.peak = 0
+        self._most, self._met = most, threading.Event()
         self._lock = threading.Lock()
 
     def __call__(self, task: SummaryTask, **_: Any) -> Summary:
         with self._lock:
             self.running += 1
             self.peak = max(self.peak, self.running)
-        time.sleep(0.03)
+            if self.running >= self._most:
+                self._met.set()
+        self._met.wait(WAIT_S)
+        time.sleep(0.01)  # for one too many
         with self._lock:
             self.running -= 1
         return Script.summary(task, "verified", "so it was")

@@ -336,14 +336,16 @@ def test_a_reference_in_a_hostile_database_is_no_path(hermes_home: Path) -> None
 @pytest.mark.parametrize("name", ["../../evil", "/tmp/evil", "a/../../b", "..", "x" * 400])
 def test_an_export_stays_in_its_folder(name: str, hermes_home: Path) -> None:
     """Whatever a session is called."""
-    host = Host(hermes_home, session_id=name)
+    home = hermes_home / "of" / "hermes"
+    home.mkdir(parents=True)
+    host = Host(home, session_id=name)
     host.says(chat().turns(1))
-    before = {path for path in hermes_home.parent.rglob("*") if path.is_file()}
+    before = {path for path in hermes_home.rglob("*") if path.is_file()}
     answer = host.command("export")
-    made = {path for path in hermes_home.parent.rglob("*") if path.is_file()} - before
+    made = {path for path in hermes_home.rglob("*") if path.is_file()} - before
 
     assert answer.code == OK, answer.text
-    assert [path for path in made if path.parent != hermes_home / "lcm-exports" and "lcm.db" not in path.name] == []
+    assert [path for path in made if path.parent != home / "lcm-exports" and "lcm.db" not in path.name] == []
 
 
 def test_only_a_database_of_ours_is_put_back(hermes_home: Path) -> None:
