@@ -22,7 +22,7 @@ ODD = [
     '"quotes" and \\backslashes\\ ' * 50, "😀 astral 𝔘 " * 80, "x" * 40_000, "\x01\x02" * 3000,
 ]  # fmt: skip
 texts = st.text(st.characters(), max_size=300) | st.sampled_from(ODD)
-few = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

@@ -368,7 +368,7 @@ piece = st.one_of(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(piece, max_size=5).map("".join), min_size=1, max_size=4), st.booleans())
 def test_any_conversation_comes_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, said: list[str], large: bool

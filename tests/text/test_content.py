@@ -275,7 +275,7 @@ json_like = st.recursive(
         st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "x", "__lcm_escaped__"]), json_like
     )
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_anything_comes_back(message: dict[str, Any]) -> None:
     """Whatever a host may put into a dict."""
     before = copy.deepcopy(message)
@@ -307,7 +307,7 @@ def test_a_part_that_python_cannot_print_is_read_and_comes_back(odd: list[Any]) 
         st.sampled_from(["role", "content", "tool_calls", "tool_call_id", "name", "timestamp", "_x"]), json_like
     )
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_anything_can_be_read(message: dict[str, Any]) -> None:
     """Reading never raises, and what it gives can be stored: texts in UTF-8, numbers in range."""
     found = content.read_message(message)

@@ -192,17 +192,17 @@ def test_any_text_is_taken(text: str) -> None:
 
 
 HOSTILE = {
-    "names without values": "api_key" * 700_000,
-    "open quotes": 'pwd= "x ' * 600_000,
-    "a value without end": 'pwd="' + "a" * 5_000_000,
-    "keys without end": "-----BEGIN PRIVATE KEY-----" * 180_000,
-    "almost tokens": "eyJaaaaaaaa" * 450_000,
-    "almost URLs": "://a:" * 1_000_000,
-    "backslashes": "\\" * 5_000_000,
-    "values that go on in the next line": "api_key=\nA1b2A1b2A1b2A1b2A1b2A1b2A1b2A1b2A1b2" * 1_000,
-    "commands without a pipe": "chpasswd://a:" * 100_000,
-    "ends of keys": "abcd\n-----END RSA PRIVATE KEY-----" * 30_000,
-    "fields of connections": "pwd=" * 250_000,
+    "names without values": "api_key" * 175_000,
+    "open quotes": 'pwd= "x ' * 150_000,
+    "a value without end": 'pwd="' + "a" * 1_250_000,
+    "keys without end": "-----BEGIN PRIVATE KEY-----" * 45_000,
+    "almost tokens": "eyJaaaaaaaa" * 112_500,
+    "almost URLs": "://a:" * 250_000,
+    "backslashes": "\\" * 1_250_000,
+    "values that go on in the next line": "api_key=\nA1b2A1b2A1b2A1b2A1b2A1b2A1b2A1b2A1b2" * 250,
+    "commands without a pipe": "chpasswd://a:" * 25_000,
+    "ends of keys": "abcd\n-----END RSA PRIVATE KEY-----" * 7_500,
+    "fields of connections": "pwd=" * 62_500,
 }
 
 

@@ -117,14 +117,14 @@ def longest_left(secret: str, text: str) -> int:
     return best
 
 
-@pytest.mark.few(250)
+@pytest.mark.few(150)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", TOKENS)
 def test_no_form_hides_a_token(kind: str, form: str) -> None:
-    """Ten of each, as different as they are in life, in short texts and in long ones."""
+    """Six of each, as different as they are in life, in short texts and in long ones."""
     redactor = Redactor(["all"])
     rng = random.Random(f"{kind} {form}")
-    for turn in range(10):
+    for turn in range(6):
         around, make = TOKENS[kind]
         secret = make(rng)
         text = "go on\n" * (turn % 2 * 1000) + FORMS[form](around.replace("{}", secret))
@@ -376,13 +376,14 @@ def test_no_form_hides_a_token_of_a_service(kind: str, form: str) -> None:
     if kind in WHOLE and form in BROKEN:
         form = "plain"
     around, make = {**SERVICES, **WHOLE}[kind]
-    for turn in range(6):
+    redactor = Redactor(["all"])
+    for turn in range(2):
         rng = random.Random(f"{kind} {form} {turn}")
         secret = make(rng)
         text = "go on\n" * (turn % 2 * 1000) + {**PASTED, **BROKEN}[form](around.replace("{}", secret))
-        clean = Redactor(["all"]).text(text)
+        clean = redactor.text(text)
         assert longest_left(secret, clean) < LEFT, (text, clean)
-        assert Redactor(["all"]).text(clean) == clean
+        assert redactor.text(clean) == clean
 
 
 @pytest.mark.parametrize(
