@@ -195,7 +195,7 @@ def test_a_life_without_damage_is_healthy(source: Path, tmp_path: Path) -> None:
     host.close()
 
 
-@pytest.mark.few(25)
+@pytest.mark.few(14)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_change_by_hand_is_found_and_stops_nothing(name: str, source: Path, tmp_path: Path) -> None:
     """The deep doctor fails before and after the next turn; tools and compactions answer."""

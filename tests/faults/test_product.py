@@ -179,7 +179,7 @@ def typed(home: Path, words: list[str], *, terminal: bool, **variables: str) -> 
     return code, "".join(said)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("terminal", [False, True], ids=["piped", "terminal"])
 @pytest.mark.parametrize("name", FILES)
 def test_every_verb_answers_on_every_file(

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from worlds.home import Home
-
-ROOT = Path(__file__).resolve().parents[2]
-READ = """
-database = Database(sys.argv[1])
-database.reads_when_full = True
-print(database.query("SELECT count(*) FROM messages")[0][0])
-"""
-TURN = """
-host = Host(Path(sys.argv[2]), Script("ok"))
-host.says(chat().turns(2))
-print(host.runtime.db.stands_in, len(host.stored()))
-"""
-HEAD = f"""
-import sys
-sys.path[:0] = {[str(ROOT / "tests"), str(ROOT / ".lcm-path")]!r}
-from pathlib import Path
-from hermes_lcm.storage.connection import Database
 from worlds.breaking import Host
+from worlds.home import Home
 from worlds.process import Script, chat
-"""
+
+from hermes_lcm.storage.connection import Database
+
+
+def reads(path: Path, _: Path) -> str:
+    database = Database(path)
+    database.reads_when_full = True
+    return str(database.query("SELECT count(*) FROM messages")[0][0])
+
+
+def stores(_: Path, home: Path) -> str:
+    host = Host(home, Script("ok"))
+    host.says(chat().turns(2))
+    return f"{host.runtime.db.stands_in} {len(host.stored())}"
+
+
 #: Between a file without room and one with enough there are sizes at which SQLite's index of the log has half of it.
 LEFT_KB = (0, 6, 8, 9, 10, 12, 20, 33, 40, 70)
 
@@ -53,11 +51,32 @@ def small_blocks(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+def in_a_process(work: Callable[[], str]) -> tuple[int, str]:
+    """How a process ended that did this, and what it said."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(write, work().encode())
+        except BaseException as exc:
+            os.write(write, repr(exc).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        said = pipe.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
+
+
 @pytest.mark.parametrize(
-    ("program", "said"), [(READ, {"2"}), (TURN, {"True 4", "False 6"})], ids=["a verb reads", "a turn is stored"]
+    ("program", "said"), [(reads, {"2"}), (stores, {"True 4", "False 6"})], ids=["a verb reads", "a turn is stored"]
 )
 def test_no_process_ends_however_little_room_is_left(
-    program: str, said: set[str], small_blocks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: Callable[[Path, Path], str],
+    said: set[str],
+    small_blocks: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The system ended it (SIGBUS) with 9 kB left. A turn is kept in memory, or in the file where there is room."""
     world = Home(small_blocks)
@@ -74,6 +93,5 @@ def test_no_process_ends_however_little_room_is_left(
             for ending in ("-wal", "-shm"):
                 Path(f"{world.path}{ending}").unlink(missing_ok=True)
             filling.truncate(full - 1024 * left)
-            words = [sys.executable, "-P", "-c", HEAD + program, str(world.path), str(tmp_path / "home")]
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-            assert (left, done.returncode, done.stdout.strip() in said) == (left, 0, True), done.stdout + done.stderr
+            code, told = in_a_process(lambda: program(world.path, tmp_path / "home"))
+            assert (left, code, told in said) == (left, 0, True), told

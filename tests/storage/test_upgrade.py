@@ -362,7 +362,7 @@ def opened_and_killed(path: Path, at: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
-SOME_OR_ALL = [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+SOME_OR_ALL = [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("step", SOME_OR_ALL)
@@ -732,9 +732,13 @@ BEFORE = {
 }
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("missing", BEFORE)
-def test_whoever_is_killed_while_a_file_is_sealed_leaves_it_sound(missing: str, unsealed: Old, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", SOME_OR_ALL)
+@pytest.mark.parametrize(
+    "missing", [pytest.param(each, marks=[pytest.mark.slow][: each != "notes"]) for each in BEFORE]
+)
+def test_whoever_is_killed_while_a_file_is_sealed_leaves_it_sound(
+    missing: str, step: int, unsealed: Old, tmp_path: Path
+) -> None:
     """At every statement of opening it: with the seals that it had, or with all; the next process makes the rest."""
     World(unsealed.home).db.open()
     with closing(sqlite3.connect(unsealed.path, isolation_level=None)) as raw:
@@ -749,7 +753,7 @@ def test_whoever_is_killed_while_a_file_is_sealed_leaves_it_sound(missing: str, 
         world = World(old.home)
         assert (at, seals.broken(world.db), wrong(world, old)) == (at, [], [])
         world.db.close()
-        at += 1
+        at += step
 
     assert left == {before, "2"}
     assert at > 20
