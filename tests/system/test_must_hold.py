@@ -133,7 +133,7 @@ def roots_of(world: World, live: Chat) -> list[Any]:
     return world.dag.nodes(assembly.roots) if assembly is not None else []
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", BAD)
 def test_whatever_a_model_sends_the_prompt_converges_and_is_mended(tmp_path: Path, spoken: Spoken, name: str) -> None:
     """Three compactions with the bad model, then turns with one that works."""
@@ -189,7 +189,7 @@ def test_a_condensation_that_fails_keeps_the_children(tmp_path: Path, spoken: Sp
     """Leaves that a model wrote are not given up because it cannot condense them."""
     world = real(tmp_path)
     depth_one = "The source consists of records in order of time"
-    for bad in ("empty", "exception", "loop", "context overflow", "echo"):
+    for bad in ("empty", "context overflow", "echo"):
         spoken.answer = lambda prompt, bad=bad: BAD[bad](prompt) if depth_one in prompt else reply(good(prompt))  # type: ignore[misc]
         name = bad.replace(" ", "-")
         live = chat()
@@ -201,6 +201,7 @@ def test_a_condensation_that_fails_keeps_the_children(tmp_path: Path, spoken: Sp
         assert world.gaps(live, name) == ([], [])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("bad", ["empty", "loop", "echo"])
 def test_roots_do_not_pile_up_under_a_model_that_never_condenses(tmp_path: Path, spoken: Spoken, bad: str) -> None:
     """In a long run what verified summaries say themselves stands for them: the prompt has room for its roots (P5, P6)."""
@@ -209,7 +210,7 @@ def test_roots_do_not_pile_up_under_a_model_that_never_condenses(tmp_path: Path,
         BAD[bad](prompt) if "The source consists of records" in prompt else reply(good(prompt))
     )
     live, roots = chat(), []
-    for n in range(30):
+    for n in range(16):
         live = world.compact(live.turns(25, first=100 * n), threshold=4000)
         roots.append(len(roots_of(world, live)))
         assert tokens_of(live) < 3000
@@ -231,13 +232,13 @@ def test_extracts_that_were_chosen_are_not_verified_by_an_extract_of_them(tmp_pa
         time.monotonic, count=tokens.count,
     )  # fmt: skip
     live = chat()
-    for n in range(12):
+    for n in range(6):
         live = chosen.compact(live.turns(25, first=100 * n), threshold=4000)
     chosen.db.close()
 
     world = real(tmp_path)
     spoken.answer = lambda prompt: reply("") if "The source consists of records" in prompt else reply(good(prompt))
-    for n in range(12, 36):
+    for n in range(6, 18):
         live = world.compact(live.turns(25, first=100 * n), threshold=4000)
     covered(world, live)
     quoted = [node for node in world.nodes() if node.rung == "quoted"]

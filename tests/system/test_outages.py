@@ -7,16 +7,26 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_faults_all_the_time_lose_and_double_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(["--faults", "8", "--messages", "200"], id="some"),
+        pytest.param([], id="more", marks=pytest.mark.slow),
+    ],
+)
+def test_faults_all_the_time_lose_and_double_nothing(size: list[str], tmp_path: Path) -> None:
     """Kills, locks, full disks, lost logs, damaged pages, files deleted and replaced, folders renamed."""
     told = tmp_path / "told.json"
     words = [
         sys.executable,
         str(ROOT / "benchmarks" / "outages.py"),
         "--quick",
+        *size,
         "--where",
         str(tmp_path),
         "--json",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,8 +75,8 @@ def _noise(chars: int, seed: int) -> str:
 
 
 def _payload() -> str:
-    """Two megabytes that no index should hold."""
-    return f"data:image/png;base64,{base64.b64encode(random.Random(5).randbytes(1_500_000)).decode()}"
+    """Half a megabyte that no index should hold."""
+    return f"data:image/png;base64,{base64.b64encode(random.Random(5).randbytes(400_000)).decode()}"
 
 
 NEEDLES: dict[str, tuple[str, str]] = {
@@ -83,23 +84,43 @@ NEEDLES: dict[str, tuple[str, str]] = {
     "a CJK message": ("轮换周期由王小明负责", "数据库密码轮换周期由王小明负责,每三十七天一次。\u3000请记住。"),
     "a path with dashes": ("srv/app-config/eu-west-1/db-pool.yaml", "see  /srv/app-config/eu-west-1/db-pool.yaml\tline 7"),
     "the middle of 40 kB": ("quokka sanctuary", f"{_noise(20_000, 3)} the quokka sanctuary opens at 9:41 {_noise(20_000, 4)}"),
-    "2 MB of text": ("wombat census", f"{_noise(1_100_000, 6)} the wombat census says 4,117 {_noise(1_100_000, 7)}"),
+    "600 kB of text": ("wombat census", f"{_noise(300_000, 6)} the wombat census says 4,117 {_noise(300_000, 7)}"),
 }  # fmt: skip
 ARGUMENTS = json.dumps({"command": f"grep -rn 'needle_in_args' ./src && echo {_noise(3000, 8)}", "note": "Ä\u2028\\"})
 IMAGE = f"the floor plan of the aviary {_payload()} as promised"
 
 
+SETTINGS = {"LCM_LARGE_OUTPUT_EXTERNALIZATION_ENABLED": "true", "LCM_FRESH_TAIL_COUNT": "4"}
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which all needles were said and compacted away three times."""
+    home = tmp_path_factory.mktemp("lived")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**SETTINGS, "HERMES_HOME": str(home)}.items():
+            patch.setenv(name, value)
+        says_and_compacts(Process(patch))
+    return home
+
+
 @pytest.fixture
-def process(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
-    """The second process: in the first one all needles were said and compacted away three times."""
-    monkeypatch.setenv("LCM_LARGE_OUTPUT_EXTERNALIZATION_ENABLED", "true")
-    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "4")
-    first = Process(monkeypatch)
+def process(lived: Path, hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Process]:
+    """The second process on a copy of that home."""
+    shutil.copytree(lived, hermes_home, dirs_exist_ok=True)
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    second = Process(monkeypatch)
+    yield second
+    second.end()
+
+
+def says_and_compacts(first: Process) -> None:
     live = chat().user("Look into the vault, please.").calls("a", arguments=ARGUMENTS)
     live.results("a", text=NEEDLES["a tool result"][1]).says("It is sealed.")
     live.user(NEEDLES["a CJK message"][1]).says("Noted.").user(NEEDLES["a path with dashes"][1]).says("I see.")
     live.user(NEEDLES["the middle of 40 kB"][1]).says("Long.").user("Print the census.").calls("b")
-    live.results("b", text=NEEDLES["2 MB of text"][1]).says("Printed.").user(IMAGE).says("Nice plan.")
+    live.results("b", text=NEEDLES["600 kB of text"][1]).says("Printed.").user(IMAGE).says("Nice plan.")
     compacted = 0
     for part in range(3):
         live.turns(12, first=part * 12)
@@ -115,9 +136,6 @@ def process(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proc
     shown = json.dumps(live, ensure_ascii=False)
     assert [name for name, (needle, _) in NEEDLES.items() if needle in shown and name != "a CJK message"] == []
     first.end()
-    second = Process(monkeypatch)
-    yield second
-    second.end()
 
 
 def test_every_needle_comes_back_byte_for_byte(process: Process) -> None:

@@ -179,7 +179,7 @@ def renamed(story: Story) -> Mend:
     return mend
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("jumps", [False, True], ids=["", "jumps"])
 @pytest.mark.parametrize("undo", [False, True], ids=["", "undo"])
 @pytest.mark.parametrize("seed", _SEEDS)

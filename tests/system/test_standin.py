@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -178,10 +179,22 @@ class Outage:
         assert self.host.gaps(self.live) == (0, 0)
 
 
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Outage:
+    """What was said before it failed: each test has a copy of the home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HERMES_HOME", str(home := tmp_path_factory.mktemp("before")))
+        made = Outage(home)
+        made.turns(40, first=0)
+        made.host.close()
+    return made
+
+
 @pytest.fixture
-def outage(hermes_home: Path) -> Outage:
-    made = Outage(hermes_home)
-    made.turns(40, first=0)
+def outage(before: Outage, hermes_home: Path) -> Outage:
+    made = Outage(Path(shutil.copytree(before.home, hermes_home, dirs_exist_ok=True)))
+    made.said, made.live, made.largest = before.said.copy(), before.live.copy(), before.largest
+    made.host.says(made.live)  # this process knows it
     made.host.close()
     return made
 
@@ -191,7 +204,7 @@ def outage(hermes_home: Path) -> Outage:
 def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Path], Mend]) -> None:
     """Requests fit, status tells it, and every message is there once, in order, when the database works again."""
     mend = fault(outage.db)
-    outage.turns(60, first=100)
+    outage.turns(30, first=100)
     assert outage.largest <= 5_333
     assert "stand-in" in outage.host.topics()
     assert len(outage.standbys()) == 1
@@ -211,7 +224,7 @@ def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Pa
 def test_totals_after_an_outage_count_rows(outage: Outage, fault: Callable[[Path], Mend]) -> None:
     """Not the addresses between those of the database and those of a stand-in that could not read them there."""
     mend = fault(outage.db)
-    outage.turns(60, first=100)
+    outage.turns(30, first=100)
     mend()
     outage.turns(1, first=900)
     host = outage.host
@@ -480,7 +493,7 @@ def test_memory_that_cannot_be_left_yet_keeps_what_it_has(outage: Outage, monkey
     mend = damaged(outage.db)
     with monkeypatch.context() as nowhere:
         no_file(nowhere)
-        for n in range(40):
+        for n in range(12):
             outage.turns(1, first=100 + n)
             outage.host.runtime.standby._not_before = outage.host.runtime.standby._leaves_at = 0.0
     mend()
@@ -606,7 +619,7 @@ def refused(*_: Any, **__: Any) -> None:
 
 
 def one_without_the_other(
-    outage: Outage, fault: Callable[[Path], Mend], turns: tuple[int, int] = (30, 30)
+    outage: Outage, fault: Callable[[Path], Mend], turns: tuple[int, int] = (20, 20)
 ) -> tuple[Mend, Path, Path]:
     """Two stand-ins, each with so many turns; the second began while the first was hidden.
 
@@ -626,7 +639,7 @@ def one_without_the_other(
 @pytest.mark.parametrize("late", ["20990101", "20000101"])
 def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outage: Outage, late: str) -> None:
     """By the prompts that their lists begin with, not by what a clock said: the second one goes on from a prompt of the first."""
-    mend, hidden, _ = one_without_the_other(outage, no_header, turns=(60, 3))
+    mend, hidden, _ = one_without_the_other(outage, no_header, turns=(30, 3))
     hidden.rename(outage.db.with_name(f"lcm.standby-{late}-000000-1-999999.db"))
     mend()
     outage.host = Host(outage.home)
@@ -710,7 +723,7 @@ def test_a_rotation_covers_nothing_twice_after_a_late_merge(outage: Outage) -> N
 def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(outage: Outage) -> None:
     """It holds a record that once was unknown and the prompt of it, so it waits for nothing, however late its name is."""
     mend = no_header(outage.db)
-    outage.turns(60, first=100)
+    outage.turns(30, first=100)
     outage.host.close()
     (first,) = outage.standbys()
     hidden = first.rename(outage.home / "hidden")
