@@ -119,6 +119,7 @@ def test_the_prompt_keeps_its_beginning(world: World) -> None:
 # -- valid sequences (P3) ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(32)
 @pytest.mark.parametrize("tail", range(1, 65), ids="tail={}".format)
 def test_every_tail_size_gives_a_valid_sequence(tmp_path: Path, tail: int) -> None:
     """However many messages stay raw, no call loses a result, and the list begins with a user message."""
@@ -130,6 +131,7 @@ def test_every_tail_size_gives_a_valid_sequence(tmp_path: Path, tail: int) -> No
     assert alternates(compacted)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")), ids="".join)
 @pytest.mark.parametrize("tail", [1, 2, 3, 4, 5])
 def test_parallel_results_may_come_in_any_order(tmp_path: Path, order: tuple[str, ...], tail: int) -> None:
@@ -304,6 +306,7 @@ def test_a_stub_is_the_row_it_stands_for(tmp_path: Path) -> None:
     assert not any("[lcm:stub" in str(message["content"]) for message in world.stored())
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_result_is_never_larger_than_the_input(tmp_path: Path, seed: int) -> None:
     """Whatever the sizes: a smaller prompt or none."""
@@ -353,15 +356,15 @@ def test_a_summariser_that_writes_too_much_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_long_conversation_converges(tmp_path: Path) -> None:
-    """Thirty compactions: the prompt stays bounded and complete, nodes are condensed."""
+    """Sixteen compactions: the prompt stays bounded and complete, nodes are condensed."""
     world = World(tmp_path)
     messages = chat()
-    for n in range(30):
+    for n in range(16):
         messages = world.compact(messages.turns(20, first=100 * n))
         assert tokens_of(messages) < 4000
     assert world.gaps(messages) == ([], [])
     assert max(node.depth for node in world.nodes()) >= 1
-    assert len(world.stored()) == 30 * 40
+    assert len(world.stored()) == 16 * 40
 
 
 def test_the_threshold_counts_what_the_host_adds(world: World) -> None:
@@ -404,6 +407,7 @@ def test_an_extract_is_replaced_when_a_model_answers(tmp_path: Path) -> None:
     assert world.gaps(again) == ([], [])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_moody_summariser_leads_to_the_same_end(tmp_path: Path, seed: int) -> None:
     """Whatever mix of answers comes: valid, complete and small after every pass, and no extract is ever condensed."""
@@ -504,6 +508,7 @@ def test_an_abandoned_pass_is_not_paid_twice(world: World) -> None:
     assert len(world.model.tasks) == asked
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_list_that_was_handed_out_may_be_the_one_that_counts(tmp_path: Path, seed: int) -> None:
     """The host may go on with any older prompt, whatever was published since."""
@@ -563,6 +568,7 @@ CHANGES: dict[str, Any] = {
 NEW_ROWS = {"nothing": 0, "edit": 1, "injection": 1, "drop": 0}
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize("offset", [0, 1, 4])
 @pytest.mark.parametrize("change", CHANGES)
@@ -797,6 +803,7 @@ def test_two_compactions_at_once_agree(tmp_path: Path) -> None:
     assert digests(first.stored()) == digests(messages)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_conversations_stay_covered(tmp_path: Path, seed: int) -> None:
     """After every step of a random conversation: valid, complete, each message once (P1, P3, P4)."""

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from worlds.home import (
     READS,
-    ROOT,
     Holder,
     Home,
     corrupt,
@@ -57,17 +56,14 @@ def test_a_sound_database_is_left_alone(world: Home) -> None:
 def test_a_killed_repair_leaves_no_copy_behind(at: str, tmp_path: Path) -> None:
     """The next one removes what was half-made: the damaged file is kept once, not once for each try."""
     world = corrupt(tmp_path)
-    killed = (
-        "import os, sys; from pathlib import Path; from worlds.home import Home; from hermes_lcm.ops.doctor import repair; "
-        "from hermes_lcm.storage import files; "
-        f"files.{at} = lambda *_, **__: os.kill(os.getpid(), 9); "
-        "repair.repair(Home(Path(sys.argv[1])).deps())"
-    )
-    paths = os.pathsep.join(str(ROOT / each) for each in ("tests", ".lcm-path"))
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", killed, str(tmp_path)], env={**os.environ, "PYTHONPATH": paths}, check=False
-    )
-    assert done.returncode == -signal.SIGKILL
+    child = os.fork()
+    if child == 0:
+        try:
+            setattr(files, at, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+            repair.repair(Home(tmp_path).deps())
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     made = repair.repair(world.restart().deps())
 
     assert [*backup.backup_folder(world.path).iterdir()] == [made.kept]
@@ -135,6 +131,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_repair_leads_out_of_every_change_by_hand(name: str, tmp_path: Path) -> None:
     """The deep doctor sees it; what is not touched is there, and then nothing is left to repair."""
@@ -221,6 +218,7 @@ LOSABLE = [
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("tables", [*LOSABLE, ("nodes", "message_index"), ("meta", "message_index")], ids=" ".join)
 def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple[str, ...], world: Home) -> None:
     """SQLite finds such a file sound, and the doctor sends here."""
@@ -615,6 +613,7 @@ def indexed(world: Home, statement: str) -> None:
         raw.execute(statement)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", [*_REFUSING, *_INDEXES])
 def test_a_table_that_takes_other_rows_than_ours_is_named_and_made_as_it_was(name: str, tmp_path: Path) -> None:
     """Else messages stay in a stand-in for ever, or are taken for others."""
@@ -904,6 +903,7 @@ def stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("steps", range(1, 6))
 def test_a_killed_cleaning_goes_on(steps: int, noisy: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large session goes in parts, its newest messages first: at no point is one missing in between."""
