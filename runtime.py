@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -266,8 +267,8 @@ class Runtime:
             self.path.parent / Path(config.metrics_path).expanduser(),
             database=str(self.path),
             interval_s=config.metrics_interval_seconds,
-            counted=metrics.counted(self.health),
-            gauges=metrics.gauges(self.db, self.health, self.payloads.folder),
+            counted=partial(metrics.counted, self.health),
+            gauges=partial(metrics.gauges, self.db, self.health, self.payloads.folder),
             told=self._metrics_written,
         )
 

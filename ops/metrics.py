@@ -13,10 +13,11 @@ import os
 import re
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from ..errors import LcmError
@@ -72,17 +73,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("disk_free_bytes", GAUGE, "Bytes free where the database is."),
     Metric("last_write_timestamp_seconds", GAUGE, "When a process last wrote these samples."),
 )  # fmt: skip
-_BY_NAME = {metric.name: metric for metric in METRICS}
+_PARTS = ("_bucket", "_sum", "_count")  # of a histogram
+#: The metric that a series belongs to, by the name of the series.
+_METRIC_OF = {f"{each.name}{part}": each for each in METRICS for part in (_PARTS if each.kind == HISTOGRAM else ("",))}
 
-Labels = tuple[tuple[str, str], ...]
-Key = tuple[str, Labels]
+Key = tuple[str, tuple[tuple[str, str], ...]]
 """A series: its name without prefix (for a histogram with ``_bucket``, ``_sum`` or ``_count``), and its labels, sorted."""
-Samples = Iterable[tuple[str, Mapping[str, str], float]]
-
-
-def nothing() -> Samples:
-    """No samples."""
-    return ()
+Sample = tuple[str, Mapping[str, str], float]
 
 
 class Metrics:
@@ -98,8 +95,8 @@ class Metrics:
         *,
         database: str,
         interval_s: float,
-        counted: Callable[[], Samples] = nothing,
-        gauges: Callable[[], Samples] = nothing,
+        counted: Callable[[], Iterable[Sample]] = list,
+        gauges: Callable[[], Iterable[Sample]] = list,
         told: Callable[[OSError | None], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -112,26 +109,28 @@ class Metrics:
         self._clock = clock
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._totals: dict[Key, float] = {}
-        self._written: dict[Key, float] = {}
+        self._totals: defaultdict[Key, float] = defaultdict(float)
+        self._written: Mapping[Key, float] = {}
         self._timer: threading.Timer | None = None
         self._wrote_at = -math.inf  # monotonic
 
     # -- counting ---------------------------------------------------------------------------------------
     def count(self, name: str, by: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        key = self._key(name, labels)
-        with self._lock:
-            self._totals[key] = self._totals.get(key, 0) + by
-        self.changed()
+        self._add({self._key(name, labels): by})
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """One measured time."""
-        bound = next((each for each in BUCKETS_S if seconds <= each), math.inf)
+        """One measured time: each bucket counts all up to its bound, as the format wants them."""
+        buckets = {
+            self._key(f"{name}_bucket", {**labels, "le": number(bound)}): int(seconds <= bound)
+            for bound in (*BUCKETS_S, math.inf)
+        }
+        self._add({**buckets, self._key(f"{name}_sum", labels): seconds, self._key(f"{name}_count", labels): 1})
+
+    def _add(self, amounts: Mapping[Key, float]) -> None:
         with self._lock:
-            for part, more, by in (("bucket", {"le": number(bound)}, 1), ("sum", {}, seconds), ("count", {}, 1)):
-                key = self._key(f"{name}_{part}", {**labels, **more})
-                self._totals[key] = self._totals.get(key, 0) + by
+            for key, amount in amounts.items():
+                self._totals[key] += amount
         self.changed()
 
     def changed(self) -> None:
@@ -192,7 +191,7 @@ class Metrics:
         except (FileNotFoundError, UnicodeDecodeError):
             before = {}
         mine = ("database", self._database)
-        kept = {key: value for key, value in before.items() if not (_kind(key) == GAUGE and mine in key[1])}
+        kept = {key: n for key, n in before.items() if not (_METRIC_OF[key[0]].kind == GAUGE and mine in key[1])}
         for key, value in totals.items():
             kept[key] = kept.get(key, 0) + value - self._written.get(key, 0)
         fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
@@ -217,21 +216,6 @@ def _alone(path: Path) -> Iterator[None]:
 # -- the text format ---------------------------------------------------------------------------------------
 _SAMPLE = re.compile(rf"{PREFIX}(\w+)\{{(.*)\}} (\S+)")
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"(?:,|$)')
-_PARTS = ("_bucket", "_sum", "_count")
-
-
-def _family(name: str) -> Metric | None:
-    """The metric that a series belongs to."""
-    found = _BY_NAME.get(name)
-    if found is not None and found.kind != HISTOGRAM:
-        return found
-    base = next((name.removesuffix(part) for part in _PARTS if name.endswith(part)), "")
-    return found if (found := _BY_NAME.get(base)) is not None and found.kind == HISTOGRAM else None
-
-
-def _kind(key: Key) -> str:
-    found = _family(key[0])
-    return found.kind if found is not None else ""
 
 
 def number(value: float) -> str:
@@ -250,24 +234,21 @@ def _unescaped(value: str) -> str:
 
 
 def text(samples: Mapping[Key, float]) -> str:
-    """The file: families in the order of ``METRICS``, each with its help and type, series in a fixed order.
-
-    Buckets are kept apart inside and cumulative here, as the format wants them.
-    """
-    by_family: dict[str, list[tuple[Key, float]]] = {}
-    for key, value in samples.items():
-        family = _family(key[0])
-        if family is not None:
-            by_family.setdefault(family.name, []).append((key, value))
+    """The file: families in the order of ``METRICS``, each with its help and type, series in a fixed order."""
     lines: list[str] = []
-    for metric in METRICS:
-        found = by_family.get(metric.name)
-        if found:
-            said = metric.help.replace("\\", r"\\").replace("\n", r"\n")
-            lines += [f"# HELP {PREFIX}{metric.name} {said}", f"# TYPE {PREFIX}{metric.name} {metric.kind}"]
-            series = _cumulative(metric, dict(found)) if metric.kind == HISTOGRAM else sorted(found)
-            lines += [_line(key, value) for key, value in series]
+    for metric, series in groupby(sorted(samples, key=_place), key=lambda key: _METRIC_OF[key[0]]):
+        said = metric.help.replace("\\", r"\\").replace("\n", r"\n")
+        lines += [f"# HELP {PREFIX}{metric.name} {said}", f"# TYPE {PREFIX}{metric.name} {metric.kind}"]
+        lines += [_line(key, samples[key]) for key in series]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _place(key: Key) -> tuple[object, ...]:
+    """Place of a series in the file; of a histogram all buckets, the smallest first, then sum and count."""
+    name, labels = key
+    metric = _METRIC_OF[name]
+    part = ("", *_PARTS).index(name.removeprefix(metric.name))
+    return METRICS.index(metric), tuple(each for each in labels if each[0] != "le"), part, _bound(labels)
 
 
 def _line(key: Key, value: float) -> str:
@@ -275,55 +256,27 @@ def _line(key: Key, value: float) -> str:
     return f"{PREFIX}{key[0]}{{{labels}}} {number(value)}"
 
 
-def _cumulative(metric: Metric, found: Mapping[Key, float]) -> Iterator[tuple[Key, float]]:
-    """All buckets of each series, smallest first, then sum and count."""
-    series = sorted({tuple(pair for pair in labels if pair[0] != "le") for _, labels in found})
-    for labels in series:
-        total = 0.0
-        for bound in (*BUCKETS_S, math.inf):
-            key = (f"{metric.name}_bucket", tuple(sorted((*labels, ("le", number(bound))))))
-            total += found.get(key, 0)
-            yield key, total
-        yield (f"{metric.name}_sum", labels), found.get((f"{metric.name}_sum", labels), 0)
-        yield (f"{metric.name}_count", labels), total
-
-
 def samples_in(said: str) -> dict[Key, float]:
-    """Samples of a file of ours; buckets apart again. Lines that are not ours are left out."""
+    """Samples of a file of ours. Lines that are not ours are left out."""
     out: dict[Key, float] = {}
     for line in said.split("\n"):
         found = _SAMPLE.fullmatch(line)
-        if found is None or _family(found[1]) is None:
+        if found is None or found[1] not in _METRIC_OF:
             continue
         labels = tuple(sorted((name, _unescaped(value)) for name, value in _LABEL.findall(found[2])))
-        try:
-            key, value = (found[1], labels), float(found[3])
-            _bound(key)
-        except ValueError:
-            continue
-        if math.isfinite(value):
-            out[key] = value
-    return _apart(out)
-
-
-def _apart(samples: Mapping[Key, float]) -> dict[Key, float]:
-    """Cumulative buckets as counts of their own."""
-    out = dict(samples)
-    below: dict[Key, float] = {}
-    for key in sorted((each for each in samples if each[0].endswith("_bucket")), key=_bound):
-        series = key[0], tuple(pair for pair in key[1] if pair[0] != "le")
-        out[key] = samples[key] - below.get(series, 0)
-        below[series] = samples[key]
+        with suppress(ValueError):
+            _bound(labels)
+            if math.isfinite(value := float(found[3])):
+                out[found[1], labels] = value
     return out
 
 
-def _bound(key: Key) -> float:
-    return float(dict(key[1]).get("le", "inf"))
+def _bound(labels: Iterable[tuple[str, str]]) -> float:
+    return float(dict(labels).get("le", "inf"))
 
 
 # -- gauges of the present state ----------------------------------------------------------------------------
 # They read what the status reads; asked for in the thread that writes the file, never in a turn.
-Sample = tuple[str, Mapping[str, str], float]
 #: Counters of ``Health`` that are metrics by themselves.
 _COUNTED = {
     "messages_stored": "messages_stored_total",
@@ -334,40 +287,30 @@ _COUNTED = {
 }
 
 
-def counted(health: Health) -> Callable[[], list[Sample]]:
+def counted(health: Health) -> list[Sample]:
     """Counters that the parts of a runtime keep in ``Health``."""
-
-    def samples() -> list[Sample]:
-        counters = health.counters.copy()
-        out: list[Sample] = [(name, {}, float(counters[key])) for key, name in _COUNTED.items()]
-        done, tries = counters["compactions"], counters["compaction_tries"]
-        out += [("compactions_total", {"result": "compacted"}, done)]
-        out += [("compactions_total", {"result": "unchanged"}, tries - done)]
-        return out + [("failures_total", {"topic": topic}, count) for topic, count in health.failures.copy().items()]
-
-    return samples
+    counters = health.counters.copy()
+    out: list[Sample] = [(name, {}, float(counters[key])) for key, name in _COUNTED.items()]
+    done, tries = counters["compactions"], counters["compaction_tries"]
+    out += [("compactions_total", {"result": "compacted"}, done)]
+    out += [("compactions_total", {"result": "unchanged"}, tries - done)]
+    return out + [("failures_total", {"topic": topic}, count) for topic, count in health.failures.copy().items()]
 
 
-def gauges(db: Database, health: Health, payload_dir: Path) -> Callable[[], list[Sample]]:
+def gauges(db: Database, health: Health, payload_dir: Path) -> list[Sample]:
     """Sizes, totals and unresolved problems of one database."""
-
-    def samples() -> list[Sample]:
-        severities = Counter(problem.severity for problem in health.problems(may_open=False))
-        out: list[Sample] = [("problems", {"severity": each}, severities[each]) for each in ("error", "warning")]
-        disk = disk_of(db.path, payload_dir)
-        free = disk.pop("free")
-        out += [("disk_bytes", {"kind": kind}, size) for kind, size in disk.items() if isinstance(size, int)]
-        out += [("disk_free_bytes", {}, free)] if free is not None else []
-        release = version() or "unknown"
-        if not db.is_open:  # asking would open it, or even make the file
-            return [*out, ("info", {"version": release, "schema": "unknown"}, 1)]
-        try:
-            survey = Survey(db)
-            out += [("stored_messages", {}, survey.total("messages", "store_id"))]
-            out += [("stored_summaries", {}, survey.total("nodes", "node_id"))]
-            out += [("info", {"version": release, "schema": str(survey.pragma("user_version"))}, 1)]
-        except LcmError:  # the status says what is wrong with the database
-            return out
-        return out
-
-    return samples
+    severities = Counter(problem.severity for problem in health.problems(may_open=False))
+    out: list[Sample] = [("problems", {"severity": each}, severities[each]) for each in ("error", "warning")]
+    disk = disk_of(db.path, payload_dir)
+    free = disk.pop("free")
+    out += [("disk_bytes", {"kind": kind}, size) for kind, size in disk.items() if isinstance(size, int)]
+    out += [("disk_free_bytes", {}, free)] if free is not None else []
+    release = version() or "unknown"
+    if not db.is_open:  # asking would open it, or even make the file
+        return [*out, ("info", {"version": release, "schema": "unknown"}, 1)]
+    with suppress(LcmError):  # the status says what is wrong with the database
+        survey = Survey(db)
+        out += [("stored_messages", {}, survey.total("messages", "store_id"))]
+        out += [("stored_summaries", {}, survey.total("nodes", "node_id"))]
+        out += [("info", {"version": release, "schema": str(survey.pragma("user_version"))}, 1)]
+    return out
