@@ -1,8 +1,8 @@
 """
 Redaction of what is stored: a preview, and the removal itself with its proof. Shows no secret.
 
-Redaction by itself works on the way in only; whoever switches it on wants to know what is there already, and where it would be
-wrong, and to take it out of rows, summaries, archives, names, files and indexes.
+Redaction by itself works on the way in only. What was stored before is shown here first, and then taken out of rows, summaries,
+archives, names, files and indexes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from ..config import SENSITIVE_PATTERNS
 from ..errors import BadRequest, StoreError
-from ..ingest.filters import SECRETS, clean_message, redacted
+from ..ingest.filters import SECRETS, redacted
 from ..records import Flag, Message, Row, Stored
 from ..storage import files
 from ..storage.upgrade import BACKUPS
@@ -55,36 +55,45 @@ class Found:
     samples: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Preview:
-    """``unknown``: names that are no kind. How many rows were read, how many would change, how many are damaged."""
+    """Preview of a redaction, in the numbers of ``Applied``. ``unknown``: names that are no kind.
+
+    ``rows``, ``changed``: messages and summaries that were read, and that would change; ``damaged``: that cannot be read.
+    """
 
     kinds: tuple[str, ...]
     unknown: tuple[str, ...]
-    rows: int
-    changed: int
-    found: dict[str, Found]
+    rows: int = 0
+    changed: int = 0
+    found: dict[str, Found] = field(default_factory=dict)
     damaged: int = 0
+    messages: int = 0
+    texts: int = 0
+    secrets: int = 0
 
 
 def preview(deps: Access, names: Sequence[str], progress: Progress) -> Preview:
-    """Read every message and summary that may be shown here, as redaction would. ``names``: kinds; none: those configured."""
+    """Read all that may be shown here, as redaction would. ``names``: kinds; none: those configured."""
     redactor = _redactor(deps, names)
-    found: dict[str, Found] = {}
-    read = changed = 0
+    redactor.seen = set()
+    out, damaged = Preview(redactor.kinds, redactor.unknown), list[int]()
     total = sum(Survey(deps.db).total(*each) for each in (("messages", "store_id"), ("nodes", "node_id")))
-    damaged: list[int] = []
-    for address, message in _texts(deps, damaged):
-        read += 1
-        new = _redacted(message, redactor)
-        if new is not None:
-            changed += 1
-            _note(found, address, content.encode(message)[0], new)
-        if read % 1000 == 0:
-            progress("reading", min(read, total), total)
-    return Preview(
-        redactor.kinds, redactor.unknown, read, changed, found, len(deps.scopes.messages(damaged, readable(deps)))
-    )
+    for address, before, after in _texts(deps, redactor, damaged):
+        out.rows += 1
+        if after != before:
+            out.changed += 1
+            out.messages += address.startswith("msg_")
+            _note(out.found, address, before, after)
+        if out.rows % 1000 == 0:
+            progress("reading", min(out.rows, total), total)
+    out.texts = out.changed - out.messages
+    if deps.reads_all:
+        out.texts = files.rewrite_texts(deps.db, redactor.text, dry=True)
+        _files_with(deps, redactor)
+    out.damaged = len(deps.scopes.messages(damaged, readable(deps)))
+    out.secrets = len(redactor.seen)
+    return out
 
 
 def _redactor(deps: Access, names: Sequence[str]) -> Redactor:
@@ -97,29 +106,32 @@ def _redactor(deps: Access, names: Sequence[str]) -> Redactor:
     return redactor
 
 
-def _redacted(message: dict[str, Any], redactor: Redactor) -> str | None:
-    """The redacted form of a message, as JSON; None where that is what is stored now."""
-    try:
-        clean = clean_message(message, redactor)
-        return None if clean == message else content.encode(clean)[0]
-    except RecursionError:  # it holds itself, or goes deeper than Python does: as it is stored, leaf by leaf
-        before = content.read_message(message)
-        after = redacted(before, redactor)
-        return None if after is before else after.stored_json.decode("utf-8")
-
-
-def _texts(deps: Access, damaged: list[int]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _texts(deps: Access, redactor: Redactor, damaged: list[int]) -> Iterator[tuple[str, str, str]]:
+    """(address, text now, text without its secrets) of every message, as JSON, and every summary."""
     scope, scopes = readable(deps), deps.scopes
     for rows in deps.store.row_batches(damaged=damaged):
         allowed = scopes.messages([row.store_id for row in rows], scope)
         for row in rows:
             if row.store_id in allowed:
-                yield f"msg_{row.store_id}", row.stored_json
+                before, after = (each.stored_json.decode("utf-8") for each in _read(deps, row, redactor))
+                yield f"msg_{row.store_id}", before, after
     for nodes in deps.dag.node_batches():
         owned = set(scopes.conversations(sorted({node.conversation_id for node in nodes}), scope))
         for node in nodes:
             if node.conversation_id in owned:
-                yield node.address, {"text": node.text, "hint": node.expand_hint}
+                said = node.text, node.expand_hint
+                yield node.address, "\n".join(said), "\n".join(map(redactor.text, said))
+
+
+def _read(deps: Access, row: Row, redactor: Redactor) -> tuple[Message, Message]:
+    """A whole message, and the same without its secrets: the same object where it has none."""
+    read = content.read_message(deps.payloads.whole(row).stored_json)
+    return read, redacted(read, redactor)
+
+
+def _files_with(deps: Access, redactor: Redactor) -> set[str]:
+    """Names of the payload files that hold a secret."""
+    return {path.stem for path, text in deps.payloads.each() if redactor.text(text) != text}
 
 
 def _note(found: dict[str, Found], address: str, before: str, after: str) -> None:
@@ -140,20 +152,21 @@ def _preview(deps: Access, words: Words) -> Answer:
     made = preview(deps, names, words.progress)
     data = {
         "kinds": list(made.kinds), "unknown": list(made.unknown), "read": made.rows, "would_change": made.changed,
-        "damaged": made.damaged,
+        "damaged": made.damaged, "messages": made.messages, "texts": made.texts, "secrets": made.secrets,
         "found": {kind: {"count": f.count, "in": f.addresses, "samples": f.samples} for kind, f in made.found.items()},
     }  # fmt: skip
     rows = [
         (
             kind,
-            f"{f.count:,}",
+            render.counted(f.count, "time"),
             ", ".join(f.addresses[:5]) + (" …" if len(f.addresses) > 5 else ""),
             f.samples[0] if f.samples else "",
         )
         for kind, f in sorted(made.found.items(), key=lambda item: -item[1].count)
     ]
     lines = [
-        f"{made.rows:,} messages and summaries read; redaction would change {made.changed:,} (kinds: {', '.join(made.kinds)})"
+        f"{made.rows:,} messages and summaries read (kinds: {', '.join(made.kinds)})",
+        _taken(made, "would be taken"),
     ]
     lines += [f"{render.counted(made.damaged, 'damaged message')} could not be read"] if made.damaged else []
     lines += [f"not a kind of secret: {', '.join(made.unknown)}"] if made.unknown else []
@@ -166,11 +179,17 @@ def _preview(deps: Access, words: Words) -> Answer:
     typed = " ".join(["hermes lcm redact", *map(shlex.quote, words.rest), "apply"])
     lines.append(
         f"Dry run. `{typed}`, at the terminal, removes these from what is stored."
-        if made.changed
+        if made.secrets
         else "Nothing to do: none of these was found."
     )
     lines.append(f"New messages {switch}.")
     return Answer("\n".join(lines), data)
+
+
+def _taken(counts: Preview | Applied, verb: str) -> str:
+    """Number of secrets, and of the messages and other texts that they are in."""
+    places = f"{render.counted(counts.messages, 'message')} and {render.counted(counts.texts, 'other text')}"
+    return f"{render.counted(counts.secrets, 'secret')} {verb} out of {places} (summaries, archives, names)."
 
 
 def _kinds(deps: Access, words: Words) -> list[str]:
@@ -216,8 +235,7 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
             read += len(rows)
             progress("reading", min(read, total), total)
         out.texts = files.rewrite_texts(deps.db, redactor.text, progress)
-    stems |= {path.stem for path, text in deps.payloads.each() if redactor.text(text) != text}
-    deps.payloads.remove(stems)
+    deps.payloads.remove(stems | _files_with(deps, redactor))
     reindex(deps, progress)
     with deps.db.secure():
         deps.db.renew(progress)
@@ -230,8 +248,8 @@ def _holds_secret(deps: Access, row: Row, redactor: Redactor) -> bool:
     """Would this row change, or can it not be told?"""
     if deps.payloads.lacks(row):
         return True
-    read = content.read_message(deps.payloads.whole(row).stored_json)
-    return redacted(read, redactor) is not read
+    read, clean = _read(deps, row, redactor)
+    return clean is not read
 
 
 def _clean(deps: Access, found: Sequence[int], redactor: Redactor, stems: set[str], out: Applied) -> int:
@@ -252,8 +270,7 @@ def _without(
     if deps.payloads.lacks(row):
         out.unread.append(row.store_id)
         return None
-    read = content.read_message(deps.payloads.whole(row).stored_json)
-    clean = redacted(read, redactor)
+    read, clean = _read(deps, row, redactor)
     if clean is read:
         return None
     stems.update(deps.payloads.forget(row.head.digest))
@@ -339,10 +356,7 @@ def _redact(deps: Access, words: Words) -> Answer:
         )
     names = _kinds(deps, words)
     done = apply(deps, names, words.progress)
-    counts = render.counted(done.messages, "message"), render.counted(done.texts, "other text")
-    lines = [
-        f"{render.counted(done.secrets, 'secret')} taken out of {counts[0]} and {counts[1]} (summaries, archives, names)."
-    ]
+    lines = [_taken(done, "taken")]
     lines.append("Indexes and file were rewritten.")
     if not deps.config.sensitive_patterns_enabled:
         lines.append("Redaction is off: set LCM_SENSITIVE_PATTERNS_ENABLED=true, or the next ones are stored again.")
@@ -358,12 +372,7 @@ def _redact(deps: Access, words: Words) -> Answer:
         if done.secrets:  # their bytes are known
             searched = f"the bytes of the database, its log and its payload files, and {searched}"
         lines.append(f"Searched: {searched}: no secret.")
-    lines += [
-        f"a backup or export that still holds one; remove it when you need it no more: {path}" for path in done.backups
-    ]
-    lines += [
-        f"cannot be read, so it may still hold one; remove it when you need it no more: {path}" for path in done.closed
-    ]
+    lines += _others(done)
     lines.append("No backup was made: it would hold them. Hermes' own session database (state.db) was not touched.")
     if not (done.holding or done.unread) and (
         not names or "all" in names
@@ -375,6 +384,15 @@ def _redact(deps: Access, words: Words) -> Answer:
         "said_in": done.said,
     }  # fmt: skip
     return Answer("\n".join(lines), data, FOUND if done.holding or done.unread or done.closed else OK)
+
+
+def _others(done: Applied) -> list[str]:
+    """Backups and exports for the operator to remove."""
+    lines: list[str] = []
+    for paths, what in ((done.backups, "hold a secret"), (done.closed, "may hold a secret: they cannot be read")):
+        if paths:
+            lines += [f"These still {what}. Remove them when you need them no more:", *(f"  {path}" for path in paths)]
+    return lines
 
 
 VERBS: Final = (

@@ -836,9 +836,12 @@ _AT_ONCE = 100  # rows of one transaction
 _NO_TEXT: Final = frozenset({"digest", "fingerprint", "sum", "vector"})
 
 
-def rewrite_texts(db: Database, change: Callable[[str], str], progress: Progress = silent) -> int:
-    """Change every text of every table but the indexes, some rows a transaction; how many differ now."""
-    count, columns = 0, [*_columns(db)]
+def rewrite_texts(db: Database, change: Callable[[str], str], progress: Progress = silent, *, dry: bool = False) -> int:
+    """Change every text of every table but the indexes, some rows a transaction; how many differ now.
+
+    ``dry``: only how many would; those of messages are left out, as these are rewritten before.
+    """
+    count, columns = 0, [each for each in _columns(db) if not dry or each[0] != "messages"]
     changed = lru_cache(maxsize=_AT_ONCE**2)(change)  # names and roles come again and again
     for n, (table, column, keys) in enumerate(columns):
         progress("reading other texts", n, len(columns))
@@ -848,7 +851,7 @@ def rewrite_texts(db: Database, change: Callable[[str], str], progress: Progress
         sql = f"SELECT {', '.join(keys)}, {column} FROM {table} WHERE typeof({column}) = 'text'"
         for rows in db.iterate(sql):
             found = [(new, *row) for row in rows if (new := changed(row[-1])) != row[-1]]
-            for at in range(0, len(found), _AT_ONCE):
+            for at in range(0, 0 if dry else len(found), _AT_ONCE):
                 with db.part():
                     for new, *row in found[at : at + _AT_ONCE]:
                         db.execute(update, (new, *row))

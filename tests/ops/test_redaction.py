@@ -455,6 +455,31 @@ def test_redact_shows_first_what_it_would_do(tmp_path: Path) -> None:
     assert home.path.read_bytes() == before
 
 
+def test_a_preview_counts_what_apply_takes_out(tmp_path: Path) -> None:
+    """In rows, a payload file, a summary, an archive, a name and a note."""
+    deps = full_home(tmp_path / "home").deps(None, trusted=True)
+    shown = command.answer("redact", deps)
+    done = command.answer("redact apply", deps)
+
+    assert {name: shown.data[name] for name in ("secrets", "messages", "texts")} == {
+        name: done.data[name] for name in ("secrets", "messages", "texts")
+    }
+    assert done.text.splitlines()[0].replace(" taken out", " would be taken out") in shown.text
+
+
+def test_what_is_said_of_several_backups_is_said_once(tmp_path: Path) -> None:
+    """The sentence, and a line for each."""
+    home = full_home(tmp_path / "home")
+    home.now += 60
+    run("backup", home.deps(None, trusted=True))
+    answer = command.answer("redact apply", home.deps(None, trusted=True))
+    named = answer.data["backups_with_secrets"]
+
+    assert len(named) == 3
+    assert answer.text.lower().count("when you need") == 1
+    assert all(f"\n  {path}" in answer.text for path in named)
+
+
 def test_an_archive_of_backups_that_still_holds_a_secret_is_named(tmp_path: Path) -> None:
     """In its database, or in a payload file; all of that is packed, so its bytes do not show it."""
     home = Home(tmp_path / "home")
@@ -481,7 +506,7 @@ def test_a_backup_that_cannot_be_read_is_named(tmp_path: Path, end: str) -> None
     answer = command.answer("redact apply", home.deps(trusted=True))
 
     assert (answer.code, answer.data["unreadable"]) == (FOUND, [str(made)])
-    assert f"it may still hold one; remove it when you need it no more: {made}" in answer.text
+    assert f"Remove them when you need them no more:\n  {made}" in answer.text
 
 
 def test_a_redaction_waits_for_a_file_that_is_not_merged(tmp_path: Path) -> None:
