@@ -7,6 +7,7 @@ a fold is due and what it leaves, as in a live turn. No model is asked: a summar
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,20 +28,29 @@ REACHED: Final = (
     "context_threshold", "fold_early", "fresh_tail_count", "tail_share", "prefix_share", "low_water", "leaf_chunk_tokens",
     "dynamic_leaf_chunk_enabled", "dynamic_leaf_chunk_max", "fallback_context_tokens",
 )  # fmt: skip
-_FITS: Final = 4  # rounds in which what comes with each request is found
 _FRAME_TOKENS: Final = 45
 _TURNS_OF_A_FOLD: Final = 3  # where compactions come more often, it is said
 _RECENT: Final = 50_000  # newest messages among which the day's conversations are looked for
 _LONGEST: Final = 50_000  # messages of one conversation
 
 
+#: Prompts of a conversation as they were built: when, up to which message, tokens of their summaries and their tail.
+_BUILT: Final = """
+SELECT created_at, last_seq,
+       (SELECT coalesce(sum(tokens), 0) FROM nodes WHERE node_id IN (SELECT value FROM json_each(roots))) +
+       (SELECT coalesce(sum(tokens), 0) FROM messages WHERE store_id IN (SELECT value FROM json_each(tail_ids)))
+  FROM assemblies WHERE conversation_id = ? ORDER BY assembly_id
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A stored message: role, tokens, and whether it belongs to the day."""
+    """A stored message: role, tokens, and whether it is of the day. ``behind``: tokens of what the prompt showed before it."""
 
     role: str
     tokens: int
     new: bool
+    behind: int = 0
 
 
 @dataclass(slots=True)
@@ -162,15 +172,13 @@ def replay(
     return day
 
 
-def beside_messages(
-    talks: Sequence[Sequence[Said]], config: Config, *, window: int, prices: plan.Prices, measured: int
-) -> int:
-    """Tokens of system prompt and tools: with so many, today's settings come to the prompts that were ``measured``."""
-    beside, most = 0, config.threshold_tokens(window) // 2
-    for _ in range(_FITS if measured else 0):
-        mean = replay(talks, config, window=window, prices=prices, beside=beside).mean
-        beside = max(0, min(most, beside + measured - mean))
-    return beside
+def beside_messages(talks: Iterable[Iterable[Said]], *, most: int, measured: int) -> int:
+    """Tokens of system prompt and tools: what the prompts that were ``measured`` had beside their messages.
+
+    The prompts as they were built count, so whatever is set by now comes to the same.
+    """
+    shown = [said.behind for talk in talks for said in talk if said.new and said.role == "assistant"]
+    return max(0, min(most, measured - round(sum(shown) / max(1, len(shown))))) if measured else 0
 
 
 def compared(deps: Access, trials: Mapping[str, Config], costs: Prices) -> dict[str, Any]:
@@ -182,7 +190,7 @@ def compared(deps: Access, trials: Mapping[str, Config], costs: Prices) -> dict[
         return {}
     began = float(newest[0][0]) - DAY_S
     talks, config, window = _talks(deps, began), deps.config, deps.engine.context_length
-    beside = beside_messages(talks, config, window=window, prices=prices, measured=_measured(deps, began))
+    beside = beside_messages(talks, most=config.window(window) // 2, measured=_measured(deps, began))
     configs = {"now": config, **trials}
     days = {name: replay(talks, each, window=window, prices=prices, beside=beside) for name, each in configs.items()}
     return {
@@ -213,18 +221,23 @@ def _talks(deps: Access, began: float) -> list[list[Said]]:
         (_RECENT, began),
     )
     own = deps.session.conversation_id if deps.session is not None else None
-    return [
-        [
-            Said(str(role), int(tokens), float(at) >= began)
-            for role, tokens, at in deps.db.query(
-                "SELECT role, tokens, stored_at FROM messages WHERE conversation_id = ? AND flags & ? = 0 "
-                "ORDER BY seq DESC LIMIT ?",
-                (number, Flag.RETRACTED, _LONGEST),
-            )[::-1]
-        ]
-        for (number,) in recent
-        if deps.reads_all or number == own
-    ]
+    return [_talk(deps, number, began) for (number,) in recent if deps.reads_all or number == own]
+
+
+def _talk(deps: Access, conversation: int, began: float) -> list[Said]:
+    rows = deps.db.query(
+        "SELECT role, tokens, stored_at, seq FROM messages WHERE conversation_id = ? AND flags & ? = 0 "
+        "ORDER BY seq DESC LIMIT ?",
+        (conversation, Flag.RETRACTED, _LONGEST),
+    )[::-1]
+    built, out, behind = deque(deps.db.query(_BUILT, (conversation,))), list[Said](), 0
+    for n, (role, tokens, at, _) in enumerate(rows):
+        while built and built[0][0] <= at:
+            _, last, behind = built.popleft()
+            behind += sum(size for _, size, _, seq in rows[:n] if seq > last)
+        out.append(Said(str(role), int(tokens), float(at) >= began, int(behind)))
+        behind += tokens
+    return out
 
 
 def _measured(deps: Access, began: float) -> int:

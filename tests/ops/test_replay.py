@@ -56,14 +56,35 @@ def test_messages_before_the_day_are_in_the_prompt_and_not_in_the_figures() -> N
     assert found.largest == 9_000
 
 
-def test_what_comes_with_each_request_is_fitted_to_what_was_measured() -> None:
-    talks, config = [talk(30)], load({})
-    without = replay.replay(talks, config, window=100_000, prices=PRICES).mean
-    beside = replay.beside_messages(talks, config, window=100_000, prices=PRICES, measured=without + 9_000)
+def test_what_comes_with_each_request_is_told_by_what_was_measured(tmp_path: Path) -> None:
+    """Behind a compaction the prompt holds its summary, its tail and what came since."""
+    world = Home(tmp_path)
+    world.say(*["word " * 400] * 8)
+    folded = world.assembly([world.node(1, 2, 3, 4)], [5], 5)
+    (root,) = world.runtime.dag.nodes(folded.roots)
+    world.raw("UPDATE messages SET stored_at = 5 WHERE store_id < 6")
+    world.raw("UPDATE assemblies SET created_at = 6")
+    (one,) = {row[0] for row in world.runtime.db.query("SELECT tokens FROM messages")}
+    shown = [root.tokens + one, root.tokens + 3 * one]  # when messages 6 and 8 were asked for
+    world.runtime.costs.note("s1", requests=2, prompt=sum(shown) + 2 * 500)
+    world.runtime.costs.save()
+    said = command.answer("config explain context_threshold 0.4", world.deps(trusted=True, context_length=20_000))
 
-    again = replay.replay(talks, config, window=100_000, prices=PRICES, beside=beside).mean
+    assert said.data["replay"]["beside_messages"] == 500
 
-    assert again == pytest.approx(without + 9_000, rel=0.05)
+
+def test_what_comes_with_each_request_is_the_same_under_all_settings(tmp_path: Path) -> None:
+    """As it was measured, not as today's settings would have had it: else a preset changes what the next replay says."""
+    world = Home(tmp_path)
+    world.say(*["word " * 400] * 80)
+    world.runtime.costs.note("s1", requests=40, prompt=40 * 20_000)
+    world.runtime.costs.save()
+    now = world.deps(trusted=True, context_length=40_000)
+    later = replace(now, config=replay.tried(now.config, {"context_threshold": 0.25}))
+    found = [command.answer("config explain context_threshold 0.5", each).data["replay"] for each in (now, later)]
+
+    assert found[0]["beside_messages"] == found[1]["beside_messages"] > 0
+    assert found[0]["days"]["with 0.5"] == found[1]["days"]["with 0.5"]
 
 
 def test_a_setting_is_explained_with_what_another_value_would_have_changed(tmp_path: Path) -> None:
