@@ -29,7 +29,7 @@ from .host import facts
 from .importers import verbs as importers
 from .ops import backup, explain, journal, ledger, listing, presets, pull, redaction, render, rotate, settings
 from .ops import verbs as ops
-from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one
+from .ops.answers import FAILED, FOUND, OK, REFUSED, Answer, Verb, Words, one, terminal_only
 from .ops.doctor import checks, repair
 from .ops.doctor import verbs as doctor
 from .ops.forget import verbs as forget
@@ -132,8 +132,8 @@ def _drill(deps: Access, words: Words) -> Answer:
     name = one(words, "one backup, or none for the best") if words.rest else "latest"
     if not words.rest and backup.best_backup(deps) is None:
         raise NotFound(f"there is no backup in {backup.backup_folder(deps.db.path)}; `/lcm backup` makes one")
-    if words.rest and not deps.trusted:
-        raise BadRequest("a backup is named at the terminal only: `hermes lcm backup drill PATH`")
+    if words.rest:
+        terminal_only(deps, words, "a backup is named at the terminal only")
     source, _ = backup.chosen(deps, name)
     backup.remove_half_made(deps.db.path)
     prefix = f".{deps.db.path.name}.{os.getpid()}.drill-"

@@ -99,6 +99,12 @@ def at_most(words: Words, most: int, what: str) -> None:
         raise BadRequest(f"unexpected {words.rest[most]!r}: `/lcm {words.name}` takes {what}{hint}")
 
 
+def terminal_only(deps: Access, words: Words, why: str) -> None:
+    """Refuse, in a chat, what only the operator at a terminal may do."""
+    if not deps.trusted:
+        raise BadRequest(f"{why}: `hermes lcm {words.name}`")
+
+
 def newest(sessions: Sessions) -> str:
     """The sessions that an operator at the terminal may have meant."""
     return ", ".join(each.session_id for each in sessions.recent(principal=None, limit=_NAMED)) or "none"

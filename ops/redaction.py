@@ -25,7 +25,7 @@ from ..text import content
 from ..text.redact import Redactor
 from ..text.secret_kinds import CATALOGUE
 from . import backup, render
-from .answers import FOUND, OK, Answer, Verb, Words
+from .answers import FOUND, OK, Answer, Verb, Words, terminal_only
 from .explain import readable
 from .survey import Survey
 from .upkeep import reindex
@@ -350,10 +350,7 @@ def _texts_in(path: Path) -> Iterator[str]:
 def _redact(deps: Access, words: Words) -> Answer:
     if not words.apply:
         return _preview(deps, words)
-    if not deps.trusted:
-        raise BadRequest(
-            "redact apply changes what everybody said, so it is done at the terminal: `hermes lcm redact apply`"
-        )
+    terminal_only(deps, words, "redact apply changes what everybody said, so it is done at the terminal")
     names = _kinds(deps, words)
     done = apply(deps, names, words.progress)
     lines = [_taken(done, "taken")]

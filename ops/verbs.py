@@ -16,9 +16,12 @@ from ..host import facts
 from ..recall.access import Access
 from ..session import LOCAL
 from . import backup, costs, explain, install, listing, presets, render, replay, settings
-from .answers import FOUND, OK, Answer, Words, at_most, one
+from .answers import FOUND, OK, Answer, Words, at_most, one, terminal_only
 from .orders import Orders
 from .status import PLUGIN
+
+_SETTINGS = "settings are changed at the terminal"
+_INSTALLATION = "the installation is changed at the terminal"
 
 
 def explain_address(deps: Access, words: Words) -> Answer:
@@ -164,8 +167,7 @@ def apply_preset(deps: Access, words: Words) -> Answer:
 def use_preset(deps: Access, words: Words) -> Answer:
     """Write a preset into config.yaml: what it sets, and what an earlier preset had set goes back to its default."""
     preset = presets.preset_named(one(words, f"a preset: {', '.join(each.name for each in presets.NAMED)}"))
-    if not deps.trusted:
-        raise BadRequest("settings are changed at the terminal: `hermes lcm preset use`")
+    terminal_only(deps, words, _SETTINGS)
     plan = presets.taking_over(preset, deps.config)
     lines = []
     for name, value in plan.changes.items():
@@ -206,8 +208,7 @@ def explain_setting(deps: Access, words: Words) -> Answer:
 
 def set_setting(deps: Access, words: Words) -> Answer:
     """One setting, written into config.yaml."""
-    if not deps.trusted:
-        raise BadRequest("settings are changed at the terminal: `hermes lcm config set`")
+    terminal_only(deps, words, _SETTINGS)
     knob, value = settings.accepted(deps.config, words)
     before = getattr(deps.config, knob.name)
     change = f"{knob.name}: {setting_text(before)} -> {setting_text(knob.parse(value))}"
@@ -221,7 +222,7 @@ def set_setting(deps: Access, words: Words) -> Answer:
 
 def install_dashboard(deps: Access, words: Words) -> Answer:
     """The link by which Hermes finds the dashboard."""
-    _terminal_only(deps, words)
+    terminal_only(deps, words, _INSTALLATION)
     where, there = install.lay(deps.home, PLUGIN, apply=words.apply)
     data = {"dashboard": str(where), "there": there, "applied": words.apply}
     if there:
@@ -233,7 +234,7 @@ def install_dashboard(deps: Access, words: Words) -> Answer:
 
 def uninstall(deps: Access, words: Words) -> Answer:
     """The way back to Hermes as it was; the archive stays."""
-    _terminal_only(deps, words)
+    terminal_only(deps, words, _INSTALLATION)
     links = [str(path) for path in install.links(deps.home)]
     stays = (
         f"Your messages stay in {deps.db.path} and the folders {deps.db.path.stem}-... beside it until you delete them."
@@ -259,11 +260,6 @@ def uninstall(deps: Access, words: Words) -> Answer:
     return Answer("\n".join(lines), {**data, "left": left and str(left)})
 
 
-def _terminal_only(deps: Access, words: Words) -> None:
-    if not deps.trusted:
-        raise BadRequest(f"this changes the installation: `hermes lcm {words.name}` at the terminal")
-
-
 def make_backup(deps: Access, words: Words) -> Answer:
     """A backup, every message read back, and a second copy where a folder is named."""
     at_most(words, 1, "a folder for a second copy, or nothing")
@@ -272,10 +268,8 @@ def make_backup(deps: Access, words: Words) -> Answer:
         raise BadRequest(
             f"{words.rest[0]!r} is not an absolute path; name a folder such as /mnt/disk/lcm, `/lcm help backup` says more"
         )
-    if folder is not None and not deps.trusted:
-        raise BadRequest(
-            "a second copy goes to any folder of the machine, so it is made at the terminal: `hermes lcm backup`"
-        )
+    if folder is not None:
+        terminal_only(deps, words, "a second copy goes to any folder of the machine, so it is made at the terminal")
     made = backup.back_up(deps, words.progress, with_files=words.files, marked=True)
     kinds = ("messages", "message"), ("nodes", "summary"), ("sessions", "session")
     counts = ", ".join(render.counted(made.counts.get(name, 0), word) for name, word in kinds)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...errors import BadRequest
 from ...storage import files
 from .. import render
-from ..answers import FOUND, OK, Answer, Verb, Words
+from ..answers import FOUND, OK, Answer, Verb, Words, terminal_only
 from ..explain import parsed
 from ..render import counted, few
 from . import holds, purge, retention
@@ -94,8 +94,7 @@ def _nobody(_deps: Access) -> Others | None:
 
 
 def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Words) -> Answer:
-    if not deps.trusted:
-        raise BadRequest("purge removes what was said for good, so it is done at the terminal: `hermes lcm purge`")
+    terminal_only(deps, words, "purge removes what was said for good, so it is done at the terminal")
     asked, others = selection(words), others_of(deps)
     done = purge.apply(deps, asked, words.progress, others) if words.apply else None
     planned = done.plan if done else purge.plan(deps, asked, words.progress, others)
@@ -309,8 +308,7 @@ def _searched_there(done: purge.Done) -> list[str]:
 
 
 def _retention(deps: Access, words: Words) -> Answer:
-    if not deps.trusted:
-        raise BadRequest("retention removes what was said, so it is done at the terminal: `hermes lcm retention`")
+    terminal_only(deps, words, "retention removes what was said, so it is done at the terminal")
     if not deps.config.retention:
         if wrong := [str(each) for each in deps.config.problems if each.name == "LCM_RETENTION"]:
             raise BadRequest(f"nothing is removed by age: {wrong[0]}")
