@@ -443,17 +443,23 @@ _PAGES = ("dashboard", "web", "gui")
 
 
 def parsed(text: str) -> tuple[Verb, Words]:
-    """The verb that was typed, and what follows it. Raises BadRequest with the nearest help."""
+    """The verb that was typed, and what follows it. Raises BadRequest."""
     try:
         words = shlex.split(text)
     except ValueError:  # an odd quote is somebody's apostrophe
         words = text.split()
+    verb, rest = verb_of(words)
+    return verb, flagged(verb, rest)
+
+
+def verb_of(words: list[str]) -> tuple[Verb, list[str]]:
+    """The verb that some words begin with (none: status), and the others. Raises BadRequest with the nearest help."""
     if not words:
-        return _BY_NAME["status"], Words()
+        return _BY_NAME["status"], []
     for length in (2, 1):
         verb = _BY_NAME.get(" ".join(words[:length]).lower())
         if verb is not None and len(words) >= length:
-            return verb, flagged(verb, words[length:])
+            return verb, words[length:]
     raise BadRequest(_unknown(words))
 
 
@@ -650,7 +656,8 @@ def operator_access(
 
 def engine_state(runtime: Runtime, session: Session | None, engine: LiveEngine | None) -> EngineState:
     """State of the live engine; without one (a terminal command) of the configuration and of earlier agents."""
-    common = EngineState(
+    common = replace(
+        numbers(engine) if engine is not None else EngineState(),
         compactions=session.compactions if session else 0,
         host_version=facts.version(),
         missing_hooks=facts.missing_hooks(),
@@ -698,19 +705,25 @@ def _with_next_fold(state: EngineState, runtime: Runtime, session: Session | Non
     return replace(state, background={**state.background, "next_fold": told})
 
 
+def numbers(engine: LiveEngine) -> EngineState:
+    """The numbers of an engine that answers depend on. All else of it is for people who look after it."""
+    return EngineState(
+        context_length=engine.context_length,
+        threshold_tokens=engine.threshold_tokens,
+        counted_tokens=engine.counted_tokens,
+        model=engine.model,
+        session_id=engine.session_id,
+        mode=engine.runtime.mode(engine.session_id) if engine.session_id else "full",
+    )
+
+
 def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineState:
     return replace(
         common,
-        context_length=engine.context_length,
-        threshold_tokens=engine.threshold_tokens,
         threshold_source=engine.config.provenance("context_threshold"),
         last_prompt_tokens=max(0, engine.last_prompt_tokens),
-        counted_tokens=engine.counted_tokens,
-        model=engine.model,
         provider=engine.provider,
         local=facts.is_local(engine.base_url),
-        session_id=engine.session_id,
-        mode=runtime.mode(engine.session_id) if engine.session_id else "full",
         compactions=engine.compactions,
         fallback_context=engine.fallback_context,
         last_compression=engine.last_compression,

@@ -17,7 +17,7 @@ from .ingest.transcript import Transcript
 from .ops.doctor import checks
 from .ops.status import status
 from .recall import archive, arguments, describe, expand, grep, ledger, lines, mapping
-from .recall.access import Access, EngineState, LiveList
+from .recall.access import Access, LiveList
 from .recall.arguments import Address
 from .recall.evidence import Question
 from .recall.expand_query import answer, go_on
@@ -52,20 +52,8 @@ def tool_access(
         costs = cache(lambda: engine.costs.of(messages))
         live = LiveList(messages, transcript, costs, engine.rewritable, lambda: engine.changed(messages, transcript))
     session = runtime.stored(session_id)
-    state = command.engine_state(runtime, session, engine) if tool in _TELL_ALL else _numbers(engine)
+    state = command.engine_state(runtime, session, engine) if tool in _TELL_ALL else command.numbers(engine)
     return runtime.access(session, rights_of(engine, session, session_id), engine=state, live=live, home=engine.home)
-
-
-def _numbers(engine: LiveEngine) -> EngineState:
-    """The numbers of an engine that answers depend on. All else of it is for people who look after it."""
-    return EngineState(
-        context_length=engine.context_length,
-        threshold_tokens=engine.threshold_tokens,
-        counted_tokens=engine.counted_tokens,
-        model=engine.model,
-        session_id=engine.session_id,
-        mode=engine.runtime.mode(engine.session_id) if engine.session_id else "full",
-    )
 
 
 class Called(NamedTuple):

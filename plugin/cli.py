@@ -18,12 +18,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from ..command import VERBS, flagged, help_of, operator_access, overview, parsed, perform, refused
-from ..errors import BadRequest, LcmError
+from ..command import VERBS, flagged, help_of, operator_access, overview, perform, refused, verb_of
+from ..errors import BadRequest, LcmError, StoreError
 from ..host import facts
 from ..ops.answers import FAILED, REFUSED, Answer, Verb, Words, at_terminal, one
 from ..ops.answers import newest as newest_named
@@ -237,16 +237,8 @@ def _stopped(verb: Verb | None, words: Words, far: str) -> Answer:
 
 
 def _chosen(args: argparse.Namespace) -> tuple[Verb, Words]:
-    """The verb and its words; arguments of their own stay as they were quoted."""
-    typed: list[str] = list(args.words)
-    for length in (2, 1):
-        name = " ".join(typed[:length]).lower()
-        if name and len(typed) >= length and any(verb.name == name for verb in VERBS):
-            return _with_options(parsed(name)[0], typed[length:], args)
-    return _with_options(parsed(" ".join(typed[:2]))[0], [], args)
-
-
-def _with_options(verb: Verb, rest: list[str], args: argparse.Namespace) -> tuple[Verb, Words]:
+    """The verb and its words, options among them; arguments of their own stay as they were quoted."""
+    verb, rest = verb_of(list(args.words))
     for name in _WORDS:
         if value := getattr(args, name):
             rest = [*rest, name, value]
@@ -268,7 +260,7 @@ def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
                 f"nothing is stored under a session {named!r}, nor under any other yet ({runtime.db.path})"
             )
         return None
-    try:
+    with suppress(StoreError):  # status and doctor say what is wrong with the database; the others meet it themselves
         if named:
             found = runtime.sessions.find(named)
             if found is None:
@@ -277,10 +269,7 @@ def _session(runtime: Runtime, named: str | None, verb: Verb) -> Session | None:
             return found
         newest = [] if verb.changes else runtime.sessions.recent(principal=None, limit=1)
         return newest[0] if newest else None
-    except BadRequest:
-        raise
-    except LcmError:
-        return None  # status and doctor say what is wrong with the database; the others meet it themselves
+    return None
 
 
 # -- showing ---------------------------------------------------------------------------------------------
