@@ -65,6 +65,11 @@ class Backup:
         return self.facts.messages if self.facts is not None else 0
 
     @property
+    def payloads(self) -> Mapping[str, str]:
+        """Digests by name of the payload files that it names; none where that cannot be read."""
+        return self.facts.payloads if self.facts is not None else {}
+
+    @property
     def bytes(self) -> int:
         """Its size; 0 where that cannot be told."""
         try:
@@ -164,10 +169,10 @@ def _written_at(path: Path) -> float:
         return 0.0
 
 
-def backups(deps: Access) -> list[Backup]:
+def backups(deps: Access, folder: Path | None = None) -> list[Backup]:
     """The backups of this database, oldest first: by its identity, or by its name where either has none."""
     mine = _identity(deps)
-    return [each for each in all_backups(deps.db.path) if _belongs(each, deps.db.path.stem, mine)]
+    return [each for each in all_backups(deps.db.path, folder) if _belongs(each, deps.db.path.stem, mine)]
 
 
 def _identity(deps: Access) -> Facts | None:
@@ -246,10 +251,7 @@ def back_up(deps: Access, progress: Progress = silent, *, with_files: bool = Fal
     """
     end = ".tar" if with_files else ".sqlite3"
     made = _copied(deps, stamped(deps.db.path, deps.clock(), end=end), progress, with_files=with_files, marked=marked)
-    old = [each.path for each in _spare(backups(deps))]
-    for path in old:
-        path.unlink(missing_ok=True)
-    return replace(made, dropped=tuple(old))
+    return replace(made, dropped=_pruned(backups(deps)))
 
 
 def copy_to(deps: Access, made: Made, folder: Path) -> tuple[Path, tuple[Path, ...]]:
@@ -268,12 +270,7 @@ def copy_to(deps: Access, made: Made, folder: Path) -> tuple[Path, tuple[Path, .
         raise StoreError(f"{target}: {exc.strerror or exc}; the backup itself is {made.path}") from exc
     finally:
         files.discard(partial)
-    mine = _identity(deps)
-    there = [each for each in all_backups(deps.db.path, folder) if _belongs(each, deps.db.path.stem, mine)]
-    old = tuple(each.path for each in _spare(there))
-    for path in old:
-        path.unlink(missing_ok=True)
-    return target, old
+    return target, _pruned(backups(deps, folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +300,14 @@ def compared(deps: Access, restored: Access) -> Compared:
             last = row.store_id
     newer = int(deps.db.query("SELECT count(*) FROM messages WHERE store_id > ?", (last,))[0][0])
     return Compared(same, changed, tuple(sorted(differing)), newer)
+
+
+def _pruned(known: Sequence[Backup]) -> tuple[Path, ...]:
+    """Remove the backups that may go."""
+    old = tuple(each.path for each in _spare(known))
+    for path in old:
+        path.unlink(missing_ok=True)
+    return old
 
 
 def _spare(known: Sequence[Backup]) -> list[Backup]:
@@ -468,22 +473,17 @@ def _database_in(path: Path) -> Iterator[Path]:
         return
     copy = half_made(path)
     try:
-        _unpack_database(path, copy)
-        yield copy
-    finally:
-        files.discard(copy)
-
-
-def _unpack_database(path: Path, copy: Path) -> None:
-    try:
         with tarfile.open(path) as archive, disk.private(copy).open("wb") as out:
             member = next((each for each in archive if each.name == _COPY), None)  # what is behind it may be cut off
             found = archive.extractfile(member) if member is not None else None
             if found is None:
                 raise StoreCorrupt(f"{path} is not a backup archive: it holds no database")
             shutil.copyfileobj(found, out)
+        yield copy
     except tarfile.TarError as exc:
         raise StoreCorrupt(f"{path} is not a backup archive: {exc}") from exc
+    finally:
+        files.discard(copy)
 
 
 def _packed_files(archive: Path) -> Iterator[tuple[str, bytes]]:
@@ -542,14 +542,13 @@ def _archives(deps: Access, source: Path, facts: Facts) -> dict[Path, Mapping[st
         known = backups(deps)
     except StoreError:  # a backup from elsewhere; files that nothing holds are named all the same
         known = []
-    others = {each.path: each.facts.payloads for each in reversed(known) if each.facts is not None}
+    others = {each.path: each.payloads for each in reversed(known)}
     return {path: held for path, held in {source: facts.payloads, **others}.items() if path.suffix == ".tar"}
 
 
 def named_payloads(database: Path) -> frozenset[str]:
     """Payload files (by their path in the folder) that some backup in the folder names: none of them may be removed."""
-    known = all_backups(database)
-    return frozenset(name for each in known if each.facts is not None for name in each.facts.payloads)
+    return frozenset(name for each in all_backups(database) for name in each.payloads)
 
 
 def archive_with(deps: Access, shas: Collection[str]) -> Backup | None:
@@ -558,10 +557,8 @@ def archive_with(deps: Access, shas: Collection[str]) -> Backup | None:
         known = backups(deps)
     except StoreError:
         return None  # of a folder that cannot be looked into; its own check says so
-    archives = [
-        (each, each.facts.payloads) for each in known if each.path.suffix == ".tar" and each.sound and each.facts
-    ]
-    held = [each for each, files_in in archives if {Path(name).stem for name in files_in}.issuperset(shas)]
+    archives = [each for each in known if each.path.suffix == ".tar" and each.sound and each.facts is not None]
+    held = [each for each in archives if {Path(name).stem for name in each.payloads}.issuperset(shas)]
     return held[-1] if held else None
 
 
