@@ -52,7 +52,7 @@ from .ops.metrics import Metrics
 from .ops.orders import Orders
 from .ops.render import moment
 from .ops.survey import Survey
-from .ops.upkeep import Collector, Upkeep
+from .ops.upkeep import Upkeep
 from .prompt.context_message import carried_text
 from .prompt.present_state import PresentState
 from .prompt.rewrites import Oversized, RequestRewrites, Superseded
@@ -358,14 +358,10 @@ class Runtime:
 
     def _background(self, config: Config) -> None:
         """Build what works behind the turns: upkeep, retention, the worker that writes summaries ahead of time."""
-        self.collector = Collector(self.db, self.store, self.index, self.dag, self.payloads)
         self.upkeep = Upkeep(
-            self.db,
-            self.store,
-            self.collector if config.large_output_transcript_gc_enabled else None,
-            index_waiting=self._index_waiting,
-            health=self.health,
-        )
+            self.db, self.store, self.index, self.dag, self.payloads, self.health,
+            index_waiting=self._index_waiting, collects=config.large_output_transcript_gc_enabled,
+        )  # fmt: skip
         self.schedule = Schedule(self._everything, self.leases, self.foreground.give_way)
         self.preparer = Preparer(
             self.leases if self.fleet is None else SharedLeases(self.leases, self.fleet.member),

@@ -34,6 +34,7 @@ NEWEST_ROWS: Final = 200
 _ENDING_S = 1.0  # a session's end holds up whoever ends it: so long for indexing, and for the rest
 _WORKER_S = 5.0
 _WORTH_BYTES = 2000
+_ROWS: Final = 50  # a step of GC: what is read of files at once, and how long the database is written
 #: Between two conversations that the worker compares with their seals.
 SAMPLE_S: Final = 600.0
 _SAMPLED: Final = "sampled"  # in ``meta``: the last one
@@ -46,18 +47,25 @@ class Upkeep:
         self,
         db: Database,
         store: MessageStore,
-        collector: Collector | None,
+        index: MessageIndex,
+        dag: SummaryDag,
+        payloads: Payloads,
+        health: Health,
         *,
         index_waiting: Callable[..., object],
-        health: Health | None = None,
+        collects: bool,
     ) -> None:
+        """``collects``: transcript GC is on."""
         self._db = db
-        self._health = health
-        self._sample_at = 0.0
         self._store = store
-        self._collector = collector  # None: transcript GC is off
+        self._index = index
+        self._dag = dag
+        self._payloads = payloads
+        self._health = health
         self._index_waiting = index_waiting
-        self._looked_at = 0  # up to here the collector has looked in this process
+        self._collects = collects
+        self._sample_at = 0.0
+        self._looked_at = 0  # up to here GC has looked in this process
         self._monotonic = time.monotonic
 
     def between_turns(self, cancelled: Callable[[], bool] = lambda: False) -> None:
@@ -68,11 +76,11 @@ class Upkeep:
         while not cancelled() and self._monotonic() < end and self._store.packer.pack(newest=NEWEST_ROWS):
             pass
         self._db.optimise(log_bytes=WORTH_LOG_BYTES)
-        if self._health is not None and self._monotonic() >= self._sample_at:
+        if self._monotonic() >= self._sample_at:
             self._sample_at = self._monotonic() + SAMPLE_S
-            self._sample(self._health)
+            self._sample()
 
-    def _sample(self, health: Health) -> None:
+    def _sample(self) -> None:
         """Compare the next conversation with its seals: in some days all of them were, without anybody asking."""
         meta = Meta(self._db)
         last, known = meta.value(_SAMPLED), seals.conversations(self._db)
@@ -82,7 +90,7 @@ class Upkeep:
         found = seals.broken(self._db, following)
         meta.note(_SAMPLED, following)
         remedy = "`hermes lcm doctor deep` says what was changed, and what to do"
-        health.tell(f"silent damage {following}", "; ".join(found), remedy=remedy)
+        self._health.tell(f"silent damage {following}", "; ".join(found), remedy=remedy)
 
     def session_ended(self, conversation_id: int) -> None:
         """A session ends while others go on: its own rows are packed, everything else is the worker's. Raises StoreError."""
@@ -107,51 +115,16 @@ class Upkeep:
 
     def _collect(self, end: float) -> None:
         """A round of transcript GC, from where the last one stopped for want of time."""
-        while self._collector is not None and self._monotonic() < end:
-            _, self._looked_at = self._collector.collect(after=self._looked_at)
+        while self._collects and self._monotonic() < end:
+            _, self._looked_at = self.collect(after=self._looked_at)
             if not self._looked_at:
                 return
 
-
-def reindex(deps: Access, progress: Progress = silent) -> None:
-    """Build both search indexes anew from what is stored; where that was killed it goes on."""
-    total = Survey(deps.db).total("messages", "store_id")
-    last, unread = deps.index.begun()
-    progress("indexing messages", last, total)
-    rows = deps.store.index_rows(after=last, unread=unread)
-    deps.index.rebuild(_watched(rows, "indexing messages", total, progress, last), go_on=bool(last))
-    progress("indexing summaries", 0, 0)
-    deps.node_index.rebuild(deps.dag.index_rows())
-    deps.health.resolved("search index")
-
-
-def _watched(
-    batches: Iterable[list[Batch]], what: str, total: int, progress: Progress, done: int
-) -> Iterator[list[Batch]]:
-    """Batches as they are used, with a word of progress about each."""
-    for batch in batches:
-        yield batch
-        done += len(batch)
-        progress(what, min(done, total), total)
-
-
-_ROWS: Final = 50  # a step: what is read of files at once, and how long the database is written
-
-
-class Collector:
-    """Transcript GC: large tool results shrink once they are summarised. Holds nothing between calls."""
-
-    def __init__(
-        self, db: Database, store: MessageStore, index: MessageIndex, dag: SummaryDag, payloads: Payloads
-    ) -> None:
-        self._db = db
-        self._store = store
-        self._index = index
-        self._dag = dag
-        self._payloads = payloads
-
     def collect(self, *, after: int = 0) -> tuple[int, int]:
-        """Shrink some rows behind a store id: (how many, the last one that was looked at; 0 when there are no more)."""
+        """Transcript GC: some large tool results shrink that are summarised and stand behind a store id.
+
+        (how many, the last one that was looked at; 0 when there are no more).
+        """
         ids = self._store.collectable(after=after, limit=_ROWS)
         summarised = self._dag.summarised(ids) - {
             *self._index.documents.waiting()
@@ -174,6 +147,28 @@ class Collector:
             if self._index.documents.holds(before):  # a rebuild without its file has indexed the placeholder already
                 self._index.documents.exchange(before, before._replace(text=blobs.names(text)))
         return True
+
+
+def reindex(deps: Access, progress: Progress = silent) -> None:
+    """Build both search indexes anew from what is stored; where that was killed it goes on."""
+    total = Survey(deps.db).total("messages", "store_id")
+    last, unread = deps.index.begun()
+    progress("indexing messages", last, total)
+    rows = deps.store.index_rows(after=last, unread=unread)
+    deps.index.rebuild(_watched(rows, "indexing messages", total, progress, last), go_on=bool(last))
+    progress("indexing summaries", 0, 0)
+    deps.node_index.rebuild(deps.dag.index_rows())
+    deps.health.resolved("search index")
+
+
+def _watched(
+    batches: Iterable[list[Batch]], what: str, total: int, progress: Progress, done: int
+) -> Iterator[list[Batch]]:
+    """Batches as they are used, with a word of progress about each."""
+    for batch in batches:
+        yield batch
+        done += len(batch)
+        progress(what, min(done, total), total)
 
 
 def _bare(text: str) -> str:

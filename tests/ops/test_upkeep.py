@@ -403,7 +403,7 @@ def test_every_statement_may_fail(shrinking: World) -> None:
     for number in range(1, 20):
         try:
             with shrinking.failing_at(number):
-                shrinking.runtime.collector.collect()
+                shrinking.runtime.upkeep.collect()
             break
         except StoreError:
             assert found(shrinking, "marzipan77") == [3, 4]
@@ -432,7 +432,7 @@ def test_the_second_round_finds_nothing_to_do(shrinking: World) -> None:
     summarised(shrinking, *range(1, 200))
 
     assert len(collected(shrinking)) == 99
-    assert shrinking.runtime.collector.collect() == (0, 0)
+    assert shrinking.runtime.upkeep.collect() == (0, 0)
     assert sum("INFO" in str(message["content"]) for message in shrinking.stored()) == 21
 
 
