@@ -65,11 +65,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """``name``: one or two words; ``usage``: what may follow; ``changes``: has an apply; ``example``: its words behind the name.
+    """Verb of ``/lcm``. ``name``: one or two words; ``usage``: the words that may follow it; ``example``: some of these.
 
-    ``quotes``: shows what somebody said, so nothing in its answer may be reworded. ``own``: tells of, and changes, only what
-    whoever asks may read; the others are the operator's. ``check``: refuses wrong words, also where
-    nothing is stored yet. ``at_once``: changes something small as soon as it is typed; ``--dry-run`` shows it.
+    ``changes``: has an apply; ``at_once``: changes something small as soon as it is typed, and ``--dry-run`` shows it.
+    ``quotes``: shows stored texts, so nothing in its answer may be reworded. ``own``: limited to rows of the caller's;
+    the other verbs are the operator's. ``check``: refuses wrong words, also where nothing is stored yet.
     """
 
     name: str
@@ -93,25 +93,25 @@ def one(words: Words, what: str, most: int = 1) -> str:
 
 
 def at_most(words: Words, most: int, what: str) -> None:
-    """Refuse a word too many, by what it is."""
+    """Limit of the number of free words. Raises BadRequest, which names the first one too many."""
     if len(words.rest) > most:
         hint = ". Put quotes around names with spaces" if most else ""
         raise BadRequest(f"unexpected {words.rest[most]!r}: `/lcm {words.name}` takes {what}{hint}")
 
 
 def terminal_only(deps: Access, words: Words, why: str) -> None:
-    """Refuse, in a chat, what only the operator at a terminal may do."""
+    """Limit to the operator at a terminal. Raises BadRequest in a chat."""
     if not deps.trusted:
         raise BadRequest(f"{why}: `hermes lcm {words.name}`")
 
 
 def newest(sessions: Sessions) -> str:
-    """The sessions that an operator at the terminal may have meant."""
+    """Ids of the newest sessions, for an error text."""
     return ", ".join(each.session_id for each in sessions.recent(principal=None, limit=_NAMED)) or "none"
 
 
 _SLASH = re.compile(r"(?<![\w/.])/lcm(?=[ `)]|$)( rotate(?: apply)?(?=`|$))?")
-#: Fields of an answer's data in which we speak to the operator.
+#: Fields of an answer's data that hold words of the plugin, commands among them.
 _OURS = frozenset(("command", "remedy", "detail", "meaning", "note", "reason", "error", "said", "message"))
 
 

@@ -29,7 +29,7 @@ _EXCERPT_CHARS, _TEXT_CHARS, _FOUND = 160, 600, 10
 
 
 def readable(deps: Access) -> Scope:
-    """Rights of a person who asks: a terminal sees everything, a chat what belongs to its partner."""
+    """Scope of the rows that may be read: a terminal reads all of them, a chat those of its owner."""
     if not deps.db.path.exists():
         raise NotFound(f"{deps.db.path}: nothing is stored yet")
     if deps.reads_all:
@@ -66,7 +66,7 @@ def addressed(deps: Access, address: str) -> Row | Node | tuple[Ref, list[int]]:
 
 
 def _missing(deps: Access, address: str) -> NotFound:
-    """Words about an address with nothing behind it, and how to find the right one. A chat may only lack the right to it."""
+    """Error for an unknown address, with the command that finds the right one. A chat may merely lack the right to it."""
     said = "does not exist" if deps.reads_all else "does not exist, or you may not read it here"
     of_summary = address.strip().lower().startswith("sum_")
     way = "`/lcm explain` of a message names its summaries" if of_summary else "`/lcm search` finds addresses by words"
@@ -76,7 +76,7 @@ def _missing(deps: Access, address: str) -> NotFound:
 def file(deps: Access, address: str) -> tuple[Ref, list[int]] | None:
     """A payload file and the messages that show it, of those that may be read; None for an address of another kind.
 
-    Raises NotFound where there is no such file for whoever asks.
+    Raises NotFound where no readable message shows such a file.
     """
     name = address.strip().lower()
     if not name.startswith("file_"):
@@ -146,7 +146,7 @@ def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
 
 
 def _shown_by(deps: Access, root: Node, store_id: int) -> dict[str, Any]:
-    """The summary that the prompt shows instead of a message, and the first one made of it: their authors and checks."""
+    """Author and checks of the summary in a message's place in the prompt, and of the first summary made of it."""
     below = {*deps.dag.nodes_below([root.node_id])}
     leaf = next((n for n in deps.dag.nodes(deps.dag.covering(store_id)) if n.node_id in below), root)
     out = {"shown by": _origin(root), "checks": root.checks}
@@ -162,15 +162,15 @@ def _origin(node: Node) -> str:
 
 
 def _assembly(deps: Access, conversation: int) -> Assembly | None:
-    """The prompt that an address of a conversation is looked for in: that of the session asked from if it shows that
-    conversation (a branch shows its parent's messages), else the newest of the conversation itself."""
+    """Prompt in which an address of a conversation is looked up: that of the caller's session where it shows the conversation
+    (a branch shows its parent's messages), else the newest of the conversation itself."""
     session = deps.session
     if session is not None and conversation in {each for each, _ in deps.sessions.ancestry(session.conversation_id)}:
         return deps.assembly()
     return deps.dag.latest_assembly(conversation)
 
 
-#: What a flag of a message tells a person; "" where it tells only the plugin something.
+#: Flags of messages in words for people; "" of flags that only the plugin needs.
 _NOTES: Final = {
     "retracted": "the user took it back",
     "restored": "it was taken back once, and brought back",
@@ -194,7 +194,7 @@ _NOTES: Final = {
 
 
 def _noted(bits: int) -> str:
-    """The flags of a message in words. What a purge marks so that nothing finds the row is no reason of its own."""
+    """Flags of a message in words; of a purged one without those that only hide it from the search."""
     told = bits & ~(Flag.FILTERED | Flag.REDACTED) if bits & Flag.PURGED else bits
     return "; ".join(filter(None, map(_NOTES.get, _flags(told)))) or "none"
 
@@ -359,7 +359,7 @@ def _found(row: Row, query: words.Query, chunk: int) -> str:
 
 # -- dissolving ----------------------------------------------------------------------------------------
 def dissolve(deps: Access, address: str, *, apply: bool, undo: bool = False) -> dict[str, Any]:
-    """Order that a summary is used no more, or take the order back. Deletes nothing."""
+    """Order to stop using a summary (``apply``), or its cancellation (``undo``). Deletes nothing."""
     if parsed(address)[0] != "sum":
         raise BadRequest(f"{address} is a message; only summaries can be dissolved")
     node = addressed(deps, address)

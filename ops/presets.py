@@ -8,13 +8,10 @@ Never applied by the plugin itself: a preset is a suggestion with its provenance
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..config import KNOBS, Config, setting_text
 from ..errors import NotFound
-
-if TYPE_CHECKING:
-    pass
 
 POLICY_VERSION = 1
 POLICY_FILE = "ops/presets.py"

@@ -42,13 +42,13 @@ _LEAST_SEARCHED: Final = 8  # characters: shorter ones stand in any file by chan
 _AT_ONCE: Final = 50  # rows of one transaction
 _PART_BYTES: Final = 250_000  # other threads wait while one is searched
 _BRANCHES: Final = 3  # bytes
-#: A secret inside base64: what stands for it is encoded too, so that its kind is not seen.
+#: Kind of a secret inside base64: its placeholder is encoded too, so the kind is not seen.
 ENCODED: Final = "encoded"
 
 
 @dataclass(slots=True)
 class Found:
-    """One kind of secret: how often, where, and what it would look like then."""
+    """Findings of one kind of secret: number, addresses, samples in which the placeholder stands."""
 
     count: int = 0
     addresses: list[str] = field(default_factory=list)
@@ -204,7 +204,7 @@ def _kinds(deps: Access, words: Words) -> list[str]:
 class Applied:
     """Number of messages and other texts that lost a secret; files that still hold one.
 
-    ``unread``, ``closed``: messages and files that could not be read. ``said``: addresses of what says a secret as other words.
+    ``unread``, ``closed``: messages and files that could not be read. ``said``: addresses of texts that hold one unmarked.
     """
 
     messages: int = 0
@@ -218,7 +218,7 @@ class Applied:
 
 
 def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
-    """Take secrets out of everything that is stored; then write indexes and log anew, and look.
+    """Redaction of everything that is stored; indexes and log are written anew, and all files are searched.
 
     Some rows a transaction, so that nobody waits. Killed, the same command goes on: what is clean stays as it is.
     """
@@ -245,7 +245,7 @@ def apply(deps: Access, names: Sequence[str], progress: Progress) -> Applied:
 
 
 def _holds_secret(deps: Access, row: Row, redactor: Redactor) -> bool:
-    """Would this row change, or can it not be told?"""
+    """Does a row hold a secret? Also yes where a file of it cannot be read."""
     if deps.payloads.lacks(row):
         return True
     read, clean = _read(deps, row, redactor)
@@ -279,7 +279,7 @@ def _without(
 
 
 def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -> None:
-    """Name the files of ours, and the backups and exports, in whose bytes, or in what they unpack to, a secret still is."""
+    """Search for secrets in the bytes and the unpacked texts of the database, its files, backups and exports."""
     known = {secret for secret in redactor.seen or () if len(secret) >= _LEAST_SEARCHED}
     lowered = sorted({each.encode("utf-8", "replace").lower() for each in known})
     pattern, longest = re.compile(any_of(lowered)) if lowered else None, max(map(len, lowered), default=0)
@@ -302,7 +302,7 @@ def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -
 
 
 def _saying(deps: Access, pattern: re.Pattern[bytes]) -> Iterator[str]:
-    """Addresses of messages and summaries that say a secret where nothing shows that it is one."""
+    """Addresses of messages and summaries in which a secret stands unmarked."""
     for rows in deps.store.row_batches(damaged=[]):
         for row in rows:
             if pattern.search(content.encode(row.stored_json)[0].encode().lower()):
@@ -322,7 +322,7 @@ def any_of(words: Sequence[bytes], shared: int = _BRANCHES) -> bytes:
 
 
 def _holds(path: Path, pattern: re.Pattern[bytes] | None, longest: int, redactor: Redactor) -> bool:
-    """Is a secret in the bytes of a file, or in what it says once it is unpacked? Raises StoreError where it cannot be read.
+    """Is a secret in the bytes or the unpacked texts of a file? Raises StoreError where it cannot be read.
 
     ``longest``: bytes of the longest secret, which may begin in one part of the file and end in the next.
     """

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -48,14 +48,12 @@ PLACEHOLDER_FORMAT = "[redacted:<kind>:<12 hex digits of SHA-256>]; passwords wi
 _SOURCE_ROWS = 2000
 #: Files of a folder that the status looks at before it says "at least".
 _MOST_FILES = 2000
-#: What a missing package switches off.
+#: Optional packages, and the loss without each.
 OPTIONAL_PACKAGES = {
     "regex": "LCM_IGNORE_MESSAGE_PATTERNS cannot be used",
     "tiktoken": "token counts are estimates (within about 15 %)",
 }
 
-
-Part = Callable[[Access], dict[str, Any]]
 UNPIN: Final = "`/lcm ledger clear ENTRY` lets one go; a larger threshold has more room"
 #: Settings that may name other chats or places of the machine.
 _OPERATORS = frozenset(
@@ -64,7 +62,7 @@ _OPERATORS = frozenset(
         *("database_path", "metrics_path"),
     }
 )
-#: The problem of tables that are lost, and of what else is damaged.
+#: Topics of problems: lost tables, and all damage.
 TABLES = "tables"
 DAMAGES = (TABLES, "silent damage", "unreadable messages")
 #: Problems that no conversation causes; of the others a chat sees those of its own session.
@@ -72,12 +70,12 @@ _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-
 _OF_SESSIONS = ("owner of ", "unknown context message in ", "request rewrite of ")
 
 
-#: What a stored value that is not what was written raises: it may be of any kind.
+#: Errors that damaged stored values raise.
 UNREADABLE: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, zlib.error)
 
 
 def unreadable(db: Database, exc: Exception) -> StoreCorrupt:
-    """Damage that SQLite does not notice, as an error. Where the file is sound it is a fault of ours, and raised again."""
+    """Error for damage that SQLite does not notice. Where the file is sound the fault is ours, and is raised again."""
     if not isinstance(exc, json.JSONDecodeError | zlib.error):
         with suppress(StoreError):
             if not unsound(db):
@@ -88,7 +86,7 @@ def unreadable(db: Database, exc: Exception) -> StoreCorrupt:
 def status(deps: Access, *, deep: bool = False, wrong: StoreError | None = None) -> dict[str, Any]:
     """Status for an operator or an agent; never raises for a reason of the database.
 
-    ``deep``: also what fills the database file, which reads all of it. ``wrong``: what whoever asks knows of the file.
+    ``deep``: also what fills the database file, which reads all of it. ``wrong``: damage that the caller has found.
     """
     deps = deps.for_session_facts()
     out: dict[str, Any] = {"engine": "lcm", **_runtime(deps)}
@@ -229,7 +227,7 @@ def database_state(deps: Access) -> dict[str, Any]:
 
 
 def _earlier_messages(deps: Access) -> int | None:
-    """What the earlier plugin left to take over, for the operator; None where it cannot be counted."""
+    """Number of the earlier plugin's messages, for the operator; None where they cannot be counted."""
     try:
         return messages_of_earlier(deps.db.path) if deps.reads_all else None
     except LcmError:
@@ -441,7 +439,7 @@ def version() -> str | None:
 
 
 def _due(deps: Access) -> dict[str, Any]:
-    """The policy, and how many sessions it would do what to; what that frees is `hermes lcm retention`'s answer."""
+    """Retention policy, and the number of due sessions by step. The bytes that it frees are `hermes lcm retention`'s answer."""
     try:
         found = by_step(due(deps.db, deps.config.retention, now=deps.clock()))
     except LcmError:  # ``database`` says why
@@ -464,7 +462,7 @@ def _schedule(deps: Access) -> dict[str, Any] | None:
 
 
 def disk(deps: Access) -> dict[str, Any]:
-    """Bytes by kind of file, what of the database nothing uses, and what is free."""
+    """Bytes by kind of file, free pages of the database, free disk space."""
     out = disk_of(deps.db.path, deps.payloads.folder)
     try:
         out["free_pages"] = free_bytes(deps.db) if deps.db.exists else 0
@@ -537,7 +535,7 @@ def remembered(deps: Access) -> list[Problem]:
 
 
 def unquoted(deps: Access, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Refused settings and problems without what was written for settings that may name others."""
+    """Refused settings and problems, without those that quote settings in which other chats may be named."""
     return {
         "refused_settings": [str(each) for each in deps.config.problems if not telling(each.name)],
         "problems": [each for each in said if not telling(each["topic"].removeprefix("setting "))],

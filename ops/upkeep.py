@@ -1,5 +1,5 @@
 """
-Upkeep: what makes a database smaller without changing what it says. Off the turn: in the worker, and when a session ends.
+Upkeep of a database: a smaller file with the same content. Runs off the turn: in the worker, and when a session ends.
 
 Composes indexing behind the turn, transcript GC, the packing of older stored JSON, the giving back of free pages, the writing
 anew of small files and the folding back of the write-ahead log. What is interrupted is done next time.
@@ -31,7 +31,7 @@ Batch = TypeVar("Batch")
 
 #: The newest rows are read at every compaction: they stay as they are until their session ends.
 NEWEST_ROWS: Final = 200
-_ENDING_S = 1.0  # a session's end holds up whoever ends it: so long for indexing, and for the rest
+_ENDING_S = 1.0  # limit at a session's end, for indexing and for the rest: the host waits for it
 _WORKER_S = 5.0
 _WORTH_BYTES = 2000
 _ROWS: Final = 50  # a step of GC: what is read of files at once, and how long the database is written
@@ -164,7 +164,7 @@ def reindex(deps: Access, progress: Progress = silent) -> None:
 def _watched(
     batches: Iterable[list[Batch]], what: str, total: int, progress: Progress, done: int
 ) -> Iterator[list[Batch]]:
-    """Batches as they are used, with a word of progress about each."""
+    """Batches, handed on unchanged; progress is told after each."""
     for batch in batches:
         yield batch
         done += len(batch)

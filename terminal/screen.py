@@ -63,7 +63,7 @@ def _hang(line: str, width: int) -> int:
 
 
 def _cut(line: str, width: int, least: int) -> int:
-    """The last blank that still fits, or the first one behind that; 0 where there is none."""
+    """Place of the last blank that still fits, or of the first one behind; 0 where there is none."""
     end, used = 0, 0
     for end, char in enumerate(line):  # noqa: B007  - the place is what is looked for
         used += columns(char)
@@ -83,5 +83,5 @@ def paged(text: str, pager: tuple[str, ...], environment: Mapping[str, str]) -> 
         try:
             process.communicate(f"{text}\n".encode("utf-8", "replace"))
         except (BrokenPipeError, KeyboardInterrupt):
-            pass  # whoever leaves the pager has seen enough
+            pass  # the pager was left before its end
     return True

@@ -1,5 +1,5 @@
 """
-Holds: messages and sessions that may not be purged, whoever asks (a legal hold).
+Legal holds: messages and sessions that no purge and no retention removes.
 
 A held message has a flag; a held session a note, which counts for what is said there later too. Notes are in table ``meta``.
 """
@@ -31,14 +31,14 @@ _PINNED: Final = f"SELECT store_id FROM messages WHERE flags & {int(Flag.PINNED)
 
 
 def held(deps: Access, store_ids: Sequence[int]) -> frozenset[int]:
-    """Messages among these that may not be purged."""
+    """Messages among these that are held."""
 
     params = {"ids": json.dumps(list(store_ids)), "sessions": json.dumps(list(sessions(deps)))}
     return frozenset(row[0] for row in deps.db.query(_HELD, params))
 
 
 def sessions(deps: Access) -> list[str]:
-    """The sessions that are held as a whole."""
+    """Sessions that are held as a whole."""
     return sorted(Meta(deps.db).with_prefix(_HOLD))
 
 
