@@ -51,8 +51,7 @@ _OF_WORDS = ("ledger correct", "config set")  # behind them "apply" and "deep" a
 _OF_WHAT_IS_STORED = frozenset((
     "doctor clean", "doctor accept", "doctor source", "doctor retention", "doctor duplicates", "export",
     "explain", "dissolve", "search", "cost", "sessions", "show", "journal", "notices", "recall", "redact", "redact preview",
-    "redact apply", "purge", "pin", "retention",
-    "exam", "ledger",
+    "purge", "pin", "retention", "exam", "ledger",
     "fleet push", "fleet verify", "fleet keep",
 ))  # fmt: skip
 
@@ -182,12 +181,9 @@ def overview() -> Answer:
     families: dict[str, list[Verb]] = {}
     for each in VERBS:
         families.setdefault(each.name.partition(" ")[0], []).append(each)
-    named = {name for _, names in _GROUPS for name in names.split()}
-    others = " ".join(name for name in families if name not in named)
-    groups = (*_GROUPS, ("More", others)) if others else _GROUPS
     lines = ["/lcm <command>: look at the archive, keep it safe, change it"]
-    for title, names in groups:
-        lines += ["", title, *(line for name in names.split() for line in _family(name, families.get(name, [])))]
+    for title, names in _GROUPS:
+        lines += ["", title, *(line for name in names.split() for line in _family(name, families[name]))]
     lines += ["", "Examples: /lcm search port of the gateway · /lcm show msg_12"]
     lines += ["A command that changes something first shows what it would do. `apply` does it."]
     lines += ["`/lcm help <command>` says more about one command and gives an example."]
@@ -222,8 +218,6 @@ _NAME_COLUMNS, _HELP_COLUMNS = 12, 66
 
 def _family(name: str, verbs: list[Verb]) -> list[str]:
     """A verb in the list of all, with what may stand behind its name, in lines that fit a narrow terminal."""
-    if not verbs:
-        return []
     more = [verb.name.partition(" ")[2] for verb in verbs if " " in verb.name]
     said = _FAMILIES.get(name, verbs[0].help)
     if more:
