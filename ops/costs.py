@@ -99,19 +99,13 @@ class Costs:
     def folded(self, session_id: str, assembly_id: int, before: int, after: int) -> None:
         """A compaction: its prompt before and after, and what the session's day had of requests and summaries until then."""
         day, session_id = self._today(), self._clean(session_id)
+        marks = {"before": before, "after": after}
         with self._saving:
-            so_far = {
-                what: sum(
-                    int(row[0])
-                    for row in self._db.query(
-                        "SELECT amount FROM costs WHERE day = ? AND session_id = ? AND what = ?",
-                        (day, session_id, what),
-                    )
-                )
-                + self._unsaved[day, session_id, what]
-                for what in _SO_FAR
-            }
-        marks = {"before": before, "after": after} | {_SO_FAR[what]: n for what, n in so_far.items()}
+            saved = dict(
+                self._db.query("SELECT what, amount FROM costs WHERE day = ? AND session_id = ?", (day, session_id))
+            )
+            for what, name in _SO_FAR.items():
+                marks[name] = int(saved.get(what, 0)) + self._unsaved[day, session_id, what]
         self._add(day, session_id, {f"{name}:{assembly_id}": amount for name, amount in marks.items()})
 
     @property
@@ -412,19 +406,14 @@ def _summaries(sums: Mapping[str, Any]) -> str:
     return f"{said}, {unused} written for nothing{share}" if unused else said
 
 
-def _none_of(total: Mapping[str, Any]) -> str:
-    """Requests and summaries that cost no money."""
-    parts = [counted(total["requests"], "request"), *([_summaries(total)] if total["summaries"] else [])]
-    return "; ".join(parts)
-
-
 def line(total: Mapping[str, Any], prices: Prices) -> str:
     """The sums of a day for status."""
+    requests, summaries = counted(total["requests"], "request"), _summaries(total) if total["summaries"] else ""
     if prices.why_free and not total["money"]:
-        return f"{_none_of(total)}: no money ({prices.why_free})"
-    said = f"{_money(total['money'], prices)} for {counted(total['requests'], 'request')}"
-    if total["summaries"]:
-        said += f", {_money(total['summary_money'], prices)} of it for {_summaries(total)}"
+        return f"{'; '.join(filter(None, [requests, summaries]))}: no money ({prices.why_free})"
+    said = f"{_money(total['money'], prices)} for {requests}"
+    if summaries:
+        said += f", {_money(total['summary_money'], prices)} of it for {summaries}"
     return f"{said} ({total['prices'] or prices.why_free})"
 
 
