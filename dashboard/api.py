@@ -20,7 +20,6 @@ from ..recall.access import Access
 from ..recall.paging import dumps
 from ..runtime import Runtime, by_itself, file_of
 from . import conversation, now, prompts, verbs
-from . import verbs as page_of_settings
 from .look import Answer, Hidden, Look
 
 
@@ -47,7 +46,7 @@ PAGES: Mapping[str, Page] = {
     "search": Page(verbs.search, texts=True),
     "exam": Page(verbs.exam),
     "ledger": Page(verbs.ledger),
-    "settings": Page(page_of_settings.settings, empty=True),
+    "settings": Page(verbs.settings, empty=True),
     "verbs": Page(verbs.listed, empty=True),
     "journal": Page(verbs.journal, empty=True),
     "run": Page(verbs.run, empty=True),

@@ -67,19 +67,15 @@ def sessions(look: Look) -> Answer:
 
 def _title(look: Look, conversation_id: int) -> str:
     """The user's first words."""
-    first = look.deps.store.first_of(_segments(look, conversation_id), role="user") if look.full else None
+    first = look.deps.store.first_of(look.segments(conversation_id), role="user") if look.full else None
     return " ".join(first.text[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS] if first is not None else ""
-
-
-def _segments(look: Look, conversation_id: int) -> list[Segment]:
-    return [Segment(*each) for each in look.deps.sessions.ancestry(conversation_id)]
 
 
 # -- the graph -----------------------------------------------------------------------------------------
 def graph(look: Look) -> Answer:
     """Summaries of a conversation as rows of numbers, a page of them; with the first page what they lie over."""
     deps, conversation = look.deps, look.session.conversation_id
-    segments = _segments(look, conversation)
+    segments = look.segments(conversation)
     after = look.whole("after")
     owners = f"[{','.join(str(each.conversation_id) for each in segments)}]"
     rows = deps.db.query(_GRAPH, (owners, after, _NODES + 1))
@@ -128,7 +124,7 @@ def messages(look: Look) -> Answer:
     low, high = look.whole("from"), look.whole("to", 2**40)
     if high <= low:
         raise BadRequest(f"to={high} is not behind from={low}")
-    segments = _segments(look, look.session.conversation_id)
+    segments = look.segments(look.session.conversation_id)
     if high - low <= SINGLE:
         return {"from": low, "to": high, "messages": _single(look, segments, low, high)}
     parts = min(BUCKETS, high - low)

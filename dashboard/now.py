@@ -21,8 +21,7 @@ from ..ops.status import status, unquoted, version
 from ..prompt.context_message import prefix_tokens
 from ..prompt.present_state import PresentState
 from ..recall.paging import time_said
-from ..records import Assembly, Flag, Node, Stored, Unit
-from ..store import Segment
+from ..records import Assembly, Flag, Stored, Unit
 from ..text import tokens
 from .look import Answer, Look
 
@@ -78,13 +77,13 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
     raw = _raw(look, assembly)
     system = tokens.count(system_prompt(deps.home, session.session_id))
     parts: list[Answer] = [{"kind": "system", "tokens": system, "known": bool(system)}]
-    for depth, group in sorted(_by_depth(roots).items(), reverse=True):
-        size = prefix_tokens(group) - prefix_tokens([])
-        parts.append({"kind": "summaries", "depth": depth, "count": len(group), "tokens": size})
+    depths = Counter(node.depth for node in roots)
+    for depth, count in sorted(depths.items(), reverse=True):
+        size = prefix_tokens([node for node in roots if node.depth == depth]) - prefix_tokens([])
+        parts.append({"kind": "summaries", "depth": depth, "count": count, "tokens": size})
     if assembly is not None:
-        segments = [Segment(*each) for each in deps.sessions.ancestry(session.conversation_id)]
         state = PresentState(deps.store, deps.ledger, deps.sessions).block(
-            segments,
+            look.segments(session.conversation_id),
             nonce=session.nonce,
             shown=[head.store_id for head in raw],
             room_tokens=state_tokens(threshold, roots),
@@ -94,17 +93,10 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
     return parts, raw, sum(int(part["tokens"]) for part in parts)
 
 
-def _by_depth(nodes: Sequence[Node]) -> dict[int, list[Node]]:
-    out: dict[int, list[Node]] = {}
-    for node in nodes:
-        out.setdefault(node.depth, []).append(node)
-    return out
-
-
 def _raw(look: Look, assembly: Assembly | None) -> list[Stored]:
     """Messages that stand in the prompt as they are, in order."""
     store = look.deps.store
-    segments = [Segment(*each) for each in look.deps.sessions.ancestry(look.session.conversation_id)]
+    segments = look.segments(look.session.conversation_id)
     if assembly is None:
         found = store.heads(segments)
     else:
