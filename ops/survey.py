@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..compaction.plan import LEAST_TOKENS
 from ..errors import StoreBusy, StoreError
-from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, OUT_OF_TIME
+from ..records import ARCHIVE_RUNG, EXTRACT_RUNG, OUT_OF_TIME, Flag
 from ..session import ID_OF, KEY_OF
 from ..storage import seals
 from ..storage.blocks import UNREADABLE, Blocks
@@ -181,12 +181,12 @@ class Survey:
         """Tables that are not there, and columns of others (`nodes.text`)."""
         return lost_parts(self._db.query)
 
-    def flagged(self, flag: int, *, above: int) -> list[tuple[str, int]]:
-        """(session, how many) of messages with a flag."""
+    def unaligned(self, *, above: int) -> list[tuple[str, int]]:
+        """(session, how many) of messages whose place could not be proven."""
         return self._db.query(
             f"SELECT {ID_OF.format('m')}, m.count FROM (SELECT session_key, count(*) AS count FROM messages "
             "WHERE store_id > ? AND flags & ? GROUP BY 1) AS m ORDER BY 2 DESC, 1 LIMIT 20",
-            (above, flag),
+            (above, Flag.UNALIGNED),
         )
 
     def unreadable(self, progress: Progress = silent, *, above: int = 0) -> list[int]:
@@ -212,10 +212,10 @@ class Survey:
         except UNREADABLE:
             return False
 
-    def blank_sources(self, *, above: int, limit: int) -> int:
-        """Messages whose source is blank, counted up to ``limit``."""
-        sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE store_id > ? AND trim(source) = '' LIMIT ?)"
-        return int(self._db.query(sql, (above, limit))[0][0])
+    def blank_sources(self, *, above: int = 0) -> int:
+        """Messages whose source is blank."""
+        sql = "SELECT count(*) FROM messages WHERE store_id > ? AND trim(source) = ''"
+        return int(self._db.query(sql, (above,))[0][0])
 
     def gaps(self) -> list[tuple[int, int]]:
         """(conversation, how many sequence numbers are missing); the scan reads one index only.

@@ -182,11 +182,6 @@ _BLANK = "trim(source) = ''"
 _FILL = f"UPDATE messages SET source = 'unknown' WHERE {_BLANK}"
 
 
-def blank_sources(deps: Access) -> int:
-    """Messages whose source is blank."""
-    return int(deps.db.query(f"SELECT count(*) FROM messages WHERE {_BLANK}")[0][0])
-
-
 def fill_sources(deps: Access, progress: Progress = silent) -> tuple[int, Path | None]:
     """Write ``unknown`` where the source is blank, after a backup; how many, and the backup."""
     blank = [row[0] for row in deps.db.query(f"SELECT store_id FROM messages WHERE {_BLANK}")]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...config import MODE_SETTINGS
 from ...errors import LcmError, StoreCorrupt
 from ...recall.access import Access
-from ...records import EXTRACT_RUNG, Flag
+from ...records import EXTRACT_RUNG
 from ...search import vectors
 from ...session import LOCAL, Session, principal_of
 from ...storage.foreign import of_host
@@ -139,7 +139,7 @@ def gaps(deps: Access, _deep: bool) -> Finding:
 def unaligned(deps: Access, deep: bool) -> Finding:
     """Was anything stored whose place could not be proven?"""
     survey = Survey(deps.db)
-    found = survey.flagged(Flag.UNALIGNED, above=survey.floor(deep=deep))
+    found = survey.unaligned(above=survey.floor(deep=deep))
     if not found:
         return ok(f"none in {_scope(deep)}")
     return warn(
@@ -187,7 +187,7 @@ def _reason(rung: str, checks: str) -> str:
 def sources(deps: Access, deep: bool) -> Finding:
     """Does every message say where it came from?"""
     survey = Survey(deps.db)
-    blank = survey.blank_sources(above=survey.floor(deep=deep), limit=100_000)
+    blank = survey.blank_sources(above=survey.floor(deep=deep))
     if not blank:
         return ok(f"{_scope(deep)} have one")
     return warn(

@@ -10,6 +10,7 @@ from operator import attrgetter
 from ...recall.access import Access
 from .. import backup, render
 from ..answers import FAILED, FOUND, OK, Answer, Verb, Words
+from ..survey import Survey
 from . import checks, clean, repair
 
 
@@ -154,7 +155,7 @@ def _accept(deps: Access, words: Words) -> Answer:
 
 def _source(deps: Access, words: Words) -> Answer:
     if not words.apply:
-        count = clean.blank_sources(deps)
+        count = Survey(deps.db).blank_sources()
         if not count:
             return Answer("Nothing to do: every message has a source.", {"blank": 0})
         hint = "Dry run. `/lcm doctor source apply` makes a backup and sets it to 'unknown'."

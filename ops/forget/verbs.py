@@ -89,10 +89,6 @@ def _moment(text: str) -> float:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
-def _nobody(_deps: Access) -> Others | None:
-    return None
-
-
 def _purge(others_of: Callable[[Access], Others | None], deps: Access, words: Words) -> Answer:
     terminal_only(deps, words, "purge removes what was said for good, so it is done at the terminal")
     asked, others = selection(words), others_of(deps)
@@ -343,7 +339,7 @@ def _retention(deps: Access, words: Words) -> Answer:
     return Answer("\n".join(lines), data, idle=not done.shares)
 
 
-def verbs(others_of: Callable[[Access], Others | None] = _nobody) -> tuple[Verb, ...]:
+def verbs(others_of: Callable[[Access], Others | None]) -> tuple[Verb, ...]:
     """The rows of the table. ``others_of``: who else has what a database has."""
     return (
         Verb("retention", _retention, "forget by age, as LCM_RETENTION says", "[apply]", changes=True, quotes=True),

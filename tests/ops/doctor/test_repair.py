@@ -35,6 +35,7 @@ from hermes_lcm.ops.doctor import clean, repair
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
+from hermes_lcm.ops.survey import Survey
 from hermes_lcm.session import Session
 from hermes_lcm.storage import connection, files, schema
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
@@ -973,12 +974,12 @@ def test_others_store_while_sources_are_written(world: Home) -> None:
     """Some rows in a transaction; killed, what was written stays and the same command writes the rest."""
     world.say(*(f"message {n}" for n in range(600)), session="s9")
     world.raw("UPDATE messages SET source = ' '")
-    total = clean.blank_sources(world.deps())
+    total = Survey(world.runtime.db).blank_sources()
     left: list[int] = []
 
     def looks(what: str, _done: int, _total: int) -> None:
         if what == "writing sources":
-            left.append(clean.blank_sources(world.deps()))
+            left.append(Survey(world.runtime.db).blank_sources())
         if len(left) == 2:
             raise KeyboardInterrupt
 
