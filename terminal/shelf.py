@@ -53,7 +53,7 @@ class Shelf:
     def below(self, item: Item) -> list[Item]:
         """Lines below a line."""
         if item.kind == "session":
-            return [*self._tops(*item.key), *self._spans(*item.key)]
+            return self._session(*item.key)
         if item.kind == "span":
             return self._messages(*item.key)
         return list(self._sources(*item.key))
@@ -89,23 +89,20 @@ class Shelf:
             deps = replace(deps, session=found)
         return Look(deps, given, "full")
 
-    def _tops(self, session: str) -> list[Item]:
-        nodes = conversation.graph(self._look(session))["nodes"]
-        covered = {child for each in nodes for child in each["of"]} | {each["replaces"] for each in nodes}
-        return [_summary(each["id"], each["depth"], each["state"]) for each in nodes if each["id"] not in covered]
-
-    def _spans(self, session: str) -> list[Item]:
+    def _session(self, session: str) -> list[Item]:
+        """Topmost summaries, then spans of messages."""
         line = conversation.graph(self._look(session))
-        low, high = int(line["from"]), int(line["to"])
-        return [
-            Item(
-                "span",
-                f"messages {at:,} to {min(high, at + _MESSAGES - 1):,}",
-                (session, at, min(high + 1, at + _MESSAGES)),
-            )
-            for at in range(low, high + 1, _MESSAGES)
-            if line["messages"]
+        nodes, low, end = line["nodes"], int(line["from"]), int(line["to"]) + 1
+        covered = {child for each in nodes for child in each["of"]} | {each["replaces"] for each in nodes}
+        out = [
+            Item("summary", f"sum_{each['id']}  {each['state']}, depth {each['depth']}", (each["id"],))
+            for each in nodes
+            if each["id"] not in covered
         ]
+        for at in range(low, end, _MESSAGES) if line["messages"] else ():
+            stop = min(end, at + _MESSAGES)
+            out.append(Item("span", f"messages {at:,} to {stop - 1:,}", (session, at, stop)))
+        return out
 
     def _messages(self, session: str, low: int, high: int) -> list[Item]:
         found = conversation.messages(self._look(session, **{"from": low, "to": high}))["messages"]
@@ -134,10 +131,6 @@ class Shelf:
         role = " ".join(filter(None, [said["role"], said["tool"]]))
         head = f"{said['address']}  {role}  session {said['session_id']}"
         return printable(f"{head}\n\n{said['text']}{calls}{more}")
-
-
-def _summary(number: int, depth: int, state: str) -> Item:
-    return Item("summary", f"sum_{number}  {state}, depth {depth}", (number,))
 
 
 def _label(text: str) -> str:
