@@ -143,6 +143,12 @@ def all_backups(database: Path, folder: Path | None = None) -> list[Backup]:
     return sorted(known, key=lambda each: (each.made_at, each.path.name))
 
 
+def kept_files(database: Path) -> list[Path]:
+    """Backups, exports and damaged copies: all files in their folders."""
+    folders = (backup_folder(database), database.parent / files.EXPORTS)
+    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
 def set_aside(database: Path) -> list[Path]:
     """Files that a restore, a repair or a rotation put beside the backups: nobody prunes them."""
     folder = backup_folder(database)

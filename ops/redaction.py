@@ -20,7 +20,6 @@ from ..errors import BadRequest, StoreError
 from ..ingest.filters import SECRETS, redacted
 from ..records import Flag, Message, Row, Stored
 from ..storage import files
-from ..storage.upgrade import BACKUPS
 from ..text import content
 from ..text.redact import Redactor
 from ..text.secret_kinds import CATALOGUE
@@ -283,12 +282,11 @@ def _prove(deps: Access, redactor: Redactor, out: Applied, progress: Progress) -
     known = {secret for secret in redactor.seen or () if len(secret) >= _LEAST_SEARCHED}
     lowered = sorted({each.encode("utf-8", "replace").lower() for each in known})
     pattern, longest = re.compile(any_of(lowered)) if lowered else None, max(map(len, lowered), default=0)
-    database, folder = deps.db.path, deps.db.path.parent
+    database = deps.db.path
+    deps.db.close()  # its locks would be dropped
     ours = [database, *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
     ours += [path for path in deps.payloads.folder.rglob("*") if path.is_file()]
-    others = [
-        path for name in (BACKUPS, files.EXPORTS) for path in sorted((folder / name).rglob("*")) if path.is_file()
-    ]
+    others = backup.kept_files(database)
     for n, path in enumerate((*ours, *others)):
         progress("searching files", n, len(ours) + len(others))
         named = redactor.text(str(path))  # an export is named after its session

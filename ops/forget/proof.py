@@ -23,8 +23,7 @@ from typing import Final
 from ...errors import StoreError
 from ...records import Message, Row
 from ...search.documents import HARMFUL
-from ...storage.files import EXPORTS, Progress
-from ...storage.upgrade import BACKUPS
+from ...storage.files import Progress
 from .. import backup
 
 #: Characters of a piece: of the longest lines of a text the beginning and the middle. A shorter text is looked for as a whole.
@@ -139,8 +138,8 @@ def ours(database: Path, payloads: Path) -> list[Path]:
     """Every file that may hold what was stored: database, log, stand-ins, what was left half-made, payloads, backups, exports."""
     beside = [path for path in database.parent.glob(f"{database.stem}*") if path.is_file()]
     beside += [path for path in database.parent.glob(f".{database.name}.*") if path.is_file()]
-    folders = (payloads, database.parent / BACKUPS, database.parent / EXPORTS)
-    return sorted({*beside, *(path for folder in folders for path in folder.rglob("*") if path.is_file())})
+    stored = (path for path in payloads.rglob("*") if path.is_file())
+    return sorted({*beside, *stored, *backup.kept_files(database)})
 
 
 def search(paths: Sequence[Path], evidence: Evidence, progress: Progress) -> Proof:

@@ -196,13 +196,7 @@ def _holding(deps: Access, rows: Sequence[int]) -> tuple[Path, ...]:
         except StoreError:
             return path.stat().st_mtime >= first
 
-    return tuple(path for path in _kept_files(deps) if holds_some(path))
-
-
-def _kept_files(deps: Access) -> list[Path]:
-    """Backups, exports and damaged copies: all files in their folders."""
-    folders = (backup.backup_folder(deps.db.path), deps.db.path.parent / files.EXPORTS)
-    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    return tuple(path for path in backup.kept_files(deps.db.path) if holds_some(path))
 
 
 def _sessions_of(deps: Access, rows: Sequence[int]) -> list[str]:
@@ -229,7 +223,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     Killed at any point, the same command goes on; status says meanwhile that it was not finished.
     """
     backup.refuse_stand_ins(deps.db.path)
-    kept = _kept_files(deps)
+    kept = backup.kept_files(deps.db.path)
     planned = plan(deps, asked, progress, others)
     done, evidence = Done(planned), proof.Evidence()
     if asked.matching:
@@ -243,7 +237,7 @@ def apply(deps: Access, asked: Selection, progress: Progress = silent, others: O
     removed = others.remove(there, evidence) if others is not None and there is not None else {}
     copies, shas = _to_erase(deps, planned)
     done.plan = _less(planned, empty(deps, planned.rows, progress=progress))
-    copies += [path for path in _kept_files(deps) if path not in {*kept, *copies}]  # made meanwhile
+    copies += [path for path in backup.kept_files(deps.db.path) if path not in {*kept, *copies}]  # made meanwhile
     done.digests = {store_id: found for store_id, found in done.digests.items() if store_id not in done.plan.held}
     if others is not None:
         others.settle()
@@ -285,7 +279,7 @@ def _to_erase(deps: Access, planned: Plan) -> tuple[list[Path], list[str]]:
     }
     if any(left.values()):
         meta.note(_LEFT, left)
-    return [path for path in _kept_files(deps) if str(path) in left["copies"]], [
+    return [path for path in backup.kept_files(deps.db.path) if str(path) in left["copies"]], [
         sha for sha in left["files"] if sha.isalnum()
     ]
 
@@ -311,14 +305,16 @@ def follow(deps: Access, rows: Sequence[int], nodes: Sequence[int]) -> Plan:
 
     ``nodes``: summaries that were made of them. The file is still to be renewed.
     """
-    kept_files = _kept_files(deps)
+    kept_files = backup.kept_files(deps.db.path)
     planned = plan(deps, Selection(ids=tuple(rows)))
     late = any(each.rung != PURGED_RUNG for each in deps.dag.nodes(nodes))
     copies, shas = _to_erase(deps, planned)
     if planned.rows or late:
         kept = empty(deps, [store_id for store_id in rows if store_id not in planned.held] if late else planned.rows)
         planned = _less(planned, kept)
-        copies += [path for path in _kept_files(deps) if path not in {*kept_files, *copies}]  # made meanwhile
+        copies += [
+            path for path in backup.kept_files(deps.db.path) if path not in {*kept_files, *copies}
+        ]  # made meanwhile
     if copies or shas:
         deps.payloads.remove(shas)
         for path in copies:

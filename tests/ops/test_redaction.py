@@ -480,6 +480,20 @@ def test_what_is_said_of_several_backups_is_said_once(tmp_path: Path) -> None:
     assert all(f"\n  {path}" in answer.text for path in named)
 
 
+def test_files_are_searched_while_this_process_has_the_database_closed(tmp_path: Path) -> None:
+    """Who opens and closes a file drops all locks that the process has on it."""
+    home = full_home(tmp_path / "home")
+    deps, opened = home.deps(None, trusted=True), list[bool]()
+
+    def looks(what: str, _done: int, _total: int) -> None:
+        if what == "searching files":
+            opened.append(deps.db.is_open)
+
+    redaction.apply(deps, (), looks)
+
+    assert set(opened) == {False}
+
+
 def test_an_archive_of_backups_that_still_holds_a_secret_is_named(tmp_path: Path) -> None:
     """In its database, or in a payload file; all of that is packed, so its bytes do not show it."""
     home = Home(tmp_path / "home")
