@@ -602,9 +602,7 @@ def _run(verb: Verb, deps: Access, words: Words) -> Answer:
 
 def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
     """The answer, after it was noted in the journal where something was changed."""
-    undone = verb.changes and "undo" in words.rest and not words.dry
-    did = (verb.changes and words.apply) or undone or (verb.at_once and words.rest and not words.dry)
-    if did and not done.idle and done.code in (OK, FOUND) and deps.db.exists:
+    if verb.acts(words) and not done.idle and done.code in (OK, FOUND) and deps.db.exists:
         rest = () if verb.name in _ERASING else words.rest  # they may say what is to be forgotten
         typed = " ".join([verb.name, *rest, *(["apply"] if words.apply else [])])
         journal.note(deps.db, typed, done.text, now=deps.clock())

@@ -95,15 +95,10 @@ def _said(look: Look, verb: Verb, words: Words) -> Answer:
     text = printable(told.text)
     return {
         "verb": verb.name, "words": " ".join([verb.name, *words.rest]), "text": text, "code": told.code,
-        "changes": verb.changes or verb.at_once, "applied": told.code in (OK, FOUND) and _does(verb, words),
+        "changes": verb.changes or verb.at_once, "applied": told.code in (OK, FOUND) and verb.acts(words),
         "data": json.loads(json.dumps(told.data, default=str)),
         "seen": blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest(),
     }  # fmt: skip
-
-
-def _does(verb: Verb, words: Words) -> bool:
-    """Do these words change something?"""
-    return not words.dry and (words.apply or "undo" in words.rest or (verb.at_once and bool(words.rest)))
 
 
 def journal(look: Look) -> Answer:

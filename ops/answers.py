@@ -83,6 +83,11 @@ class Verb:
     check: Callable[[Access, Words], object] | None = None
     at_once: bool = False
 
+    def acts(self, words: Words) -> bool:
+        """Do these words change something?"""
+        asked = words.apply or (self.changes and "undo" in words.rest) or (self.at_once and bool(words.rest))
+        return asked and not words.dry
+
 
 def one(words: Words, what: str, most: int = 1) -> str:
     """The one free word that a verb needs."""

@@ -230,8 +230,8 @@ def _ctrl_c(stops: list[int]) -> Iterator[None]:
 
 def _stopped(verb: Verb | None, words: Words, far: str) -> Answer:
     """Ctrl-C: what was committed stays, and nothing is half-made."""
-    changed = verb is not None and (verb.at_once or (verb.changes and words.apply))
-    kept = "What was finished is kept: the same command does the rest." if changed else "Nothing stored was changed."
+    acts = verb is not None and verb.acts(words)
+    kept = "What was finished is kept: the same command does the rest." if acts else "Nothing stored was changed."
     said = f"Stopped{far}. {kept}"
     return Answer(said, {"error": said, "kind": "KeyboardInterrupt"}, 130)
 
