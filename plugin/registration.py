@@ -12,7 +12,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,7 +50,11 @@ def register_all(ctx: Any) -> None:
     _optional(ctx, "register_auxiliary_task", _register_tasks)
     _optional(ctx, "register_skill", _register_skill)
     _optional(ctx, "register_context_reference", _register_reference)
-    _optional(ctx, "register_system_prompt_section", partial(_register_policy, offers))
+    _optional(
+        ctx,
+        "register_system_prompt_section",
+        lambda ctx: offers.take_section(ctx.register_system_prompt_section, policy),
+    )
 
 
 def _optional(ctx: Any, feature: str, register: Callable[[Any], None]) -> None:
@@ -158,10 +162,6 @@ def policy() -> str:
     return RECALL_POLICY if ours else ""
 
 
-def _register_policy(offers: Offers, ctx: Any) -> None:
-    offers.take_section(ctx.register_system_prompt_section, policy)
-
-
 def _register_cli(ctx: Any) -> None:
     about = "Inspect and maintain the lossless context archive"
     ctx.register_cli_command("lcm", about, _stoppable(_later(".cli", "setup")), _stoppable(_later(".cli", "handle")))
@@ -203,7 +203,6 @@ class Prototype(ContextEngine):
 
     def __init__(self, offers: Offers) -> None:
         self._offers = offers
-        self._real: LCMEngine | None = None
 
     @property
     def name(self) -> str:
@@ -225,23 +224,22 @@ class Prototype(ContextEngine):
         return self.__deepcopy__({})
 
     # -- for a host that uses the registered object itself -------------------------------------------------
+    @cached_property
     def _engine(self) -> LCMEngine:
-        if self._real is None:
-            self._real = self.__deepcopy__({})
-        return self._real
+        return self.__deepcopy__({})
 
     def update_from_response(self, usage: Mapping[str, Any]) -> None:
         """As the engine."""
-        self._engine().update_from_response(usage)
+        self._engine.update_from_response(usage)
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """As the engine."""
-        return self._engine().should_compress(prompt_tokens)
+        return self._engine.should_compress(prompt_tokens)
 
     def compress(self, messages: list[dict[str, Any]], *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """As the engine."""
-        return self._engine().compress(messages, *args, **kwargs)
+        return self._engine.compress(messages, *args, **kwargs)
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
         """As the engine."""
-        return self._engine().get_tool_schemas()
+        return self._engine.get_tool_schemas()
