@@ -212,7 +212,13 @@ def _certificate(deps: Access, asked: Selection, done: purge.Done) -> dict[str, 
     about = {
         "database": files.facts_of(deps.db).identity,
         "at": render.moment(deps.clock()),
-        "asked": {**_asked(asked), "matching": _sha(asked.matching) if asked.matching else ""},
+        "asked": {
+            "messages": [f"msg_{each}" for each in asked.ids],
+            "session": asked.session,
+            "principal": asked.principal,
+            "before": render.moment(asked.before) if asked.before else None,
+            "matching": _sha(asked.matching) if asked.matching else "",
+        },
         "messages": {f"msg_{store_id}": found for store_id, found in done.digests.items()},
         "summaries_made_again": [f"sum_{each}" for each in done.plan.nodes],
         "conversations_removed": done.conversations,
@@ -246,13 +252,6 @@ def _certificate(deps: Access, asked: Selection, done: purge.Done) -> dict[str, 
     return {**about, "sha256": _sha(json.dumps(about, sort_keys=True))}
 
 
-def _asked(asked: Selection) -> dict[str, Any]:
-    return {
-        "messages": [f"msg_{each}" for each in asked.ids], "session": asked.session, "principal": asked.principal,
-        "before": render.moment(asked.before) if asked.before else None,
-    }  # fmt: skip
-
-
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -260,6 +259,10 @@ def _sha(text: str) -> str:
 def _certified(done: purge.Done, certificate: dict[str, Any]) -> list[str]:
     found = done.found
     assert found is not None
+    rows = [
+        (each.path.name, render.size(each.bytes), each.sha256[:16], f"HOLDS {each.holds}" if each.holds else "clean")
+        for each in found.files
+    ]
     lines = [
         f"Purged. {counted(done.conversations, 'conversation')} went as a whole. New backup: {done.backup}",
         f"CERTIFICATE of {certificate['at']}, database {certificate['database']}",
@@ -267,7 +270,7 @@ def _certified(done: purge.Done, certificate: dict[str, Any]) -> list[str]:
             f"  looked for {found.pieces:,} of {counted(found.of, 'piece')} of their texts, and the bytes that held them, in "
             f"{counted(len(found.files), 'file')} and in all that these unpack to"
         ),
-        *_searched(done),
+        *render.table(rows, indent="    "),
         *_searched_there(done),
     ]
     if done.short:
@@ -279,15 +282,6 @@ def _certified(done: purge.Done, certificate: dict[str, Any]) -> list[str]:
     lines += [f"  Hermes' own {each.path} still holds it; `hermes sessions delete ID` there" for each in others]
     lines.append(f"  sha256 of this certificate: {certificate['sha256']} (`--json` prints all of it)")
     return lines
-
-
-def _searched(done: purge.Done) -> list[str]:
-    assert done.found is not None
-    rows = [
-        (each.path.name, render.size(each.bytes), each.sha256[:16], f"HOLDS {each.holds}" if each.holds else "clean")
-        for each in done.found.files
-    ]
-    return render.table(rows, indent="    ")
 
 
 def _searched_there(done: purge.Done) -> list[str]:
