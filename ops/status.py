@@ -410,15 +410,13 @@ def spend(deps: Access) -> dict[str, Any]:
         "max_calls_of_a_chat": most,
         "window_seconds": config.summary_spend_window_seconds,
     }
-    buckets, chats = state.get("buckets"), state.get("chats")
-    if not isinstance(buckets, Mapping):
-        return {**state, **limits}
-    pairs = [pair for pair in buckets.values() if isinstance(pair, Sequence) and len(pair) == 2]
-    by_chat = Counter[str]()
-    for bucket in [each for each in chats.values() if isinstance(each, Mapping)] if isinstance(chats, Mapping) else ():
-        by_chat.update({chat: calls for chat, calls in bucket.items() if isinstance(calls, int)})
+    if not state:
+        return limits
+    spent, by_chat = [*state["buckets"].values()], Counter[str]()
+    for bucket in state.get("chats", {}).values():
+        by_chat.update(bucket)
     return {
-        "calls": sum(pair[0] for pair in pairs), "tokens": sum(pair[1] for pair in pairs),
+        "calls": sum(calls for calls, _ in spent), "tokens": sum(tokens for _, tokens in spent),
         "chats_at_their_limit": sum(1 for calls in by_chat.values() if most and calls >= most), **limits,
     }  # fmt: skip
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -293,13 +292,13 @@ def background(deps: Access, _deep: bool) -> Finding:
 def routes(deps: Access, _deep: bool) -> Finding:
     """Is a summary model left alone because it kept failing?"""
     now = deps.clock()
-    states = {name: state for name, state in deps.engine.breaker.items() if isinstance(state, Mapping)}
-    shut = {name: state for name, state in states.items() if float(state.get("retry_at") or 0) > now}
+    states = deps.engine.breaker
+    shut = {name: state for name, state in states.items() if state["retry_at"] > now}
     if not shut:
-        failing = ", ".join(f"{name or 'default'}: {state.get('reason')}" for name, state in states.items())
+        failing = ", ".join(f"{name or 'default'}: {state['reason']}" for name, state in states.items())
         return ok(f"in use, after failures: {failing}" if failing else "every model route is in use")
     said = "; ".join(
-        f"{name or 'default'} until {datetime.fromtimestamp(float(state['retry_at']), UTC):%H:%M:%SZ} ({state.get('reason')})"
+        f"{name or 'default'} until {datetime.fromtimestamp(state['retry_at'], UTC):%H:%M:%SZ} ({state.get('reason')})"
         for name, state in shut.items()
     )
     return warn(
