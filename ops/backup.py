@@ -368,7 +368,7 @@ def _copied(deps: Access, target: Path, progress: Progress, *, with_files: bool 
         deps.db.backup(partial, progress)
         found = _payload_digests(deps.payloads.folder)
         progress("checking", 0, 0)
-        problems = _checked(partial, _note(deps, found), progress)
+        problems = _checked(partial, {"made_at": deps.clock(), "payloads": found}, progress)
         facts = files.facts(partial)
         if facts.newest < before:
             problems = (*problems, "it lacks messages that were stored before it began")
@@ -407,10 +407,6 @@ def _not_written(exc: StoreError | OSError, target: Path) -> StoreError:
     return said
 
 
-def _note(deps: Access, found: Mapping[str, str]) -> dict[str, Any]:
-    return {"made_at": deps.clock(), "payloads": dict(found)}
-
-
 def _checked(copy: Path, note: Mapping[str, Any], progress: Progress) -> tuple[str, ...]:
     """Note inside a copy what it is, and read all of it back; what is wrong with it."""
     try:
@@ -429,10 +425,7 @@ def _checked(copy: Path, note: Mapping[str, Any], progress: Progress) -> tuple[s
 # -- payload files ---------------------------------------------------------------------------------------
 def _payload_digests(folder: Path) -> dict[str, str]:
     """Every finished payload file. One that a running agent is writing belongs to no message of the copy yet."""
-    if not folder.is_dir():
-        return {}
-    paths = _payload_names(folder)
-    digests = ((path.relative_to(folder).as_posix(), digest_of(path)) for path in paths)
+    digests = ((path.relative_to(folder).as_posix(), digest_of(path)) for path in _payload_names(folder))
     return {name: digest for name, digest in digests if digest is not None}
 
 
@@ -711,8 +704,8 @@ def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...], pro
     facts, mine = files.facts(copy), _identity(deps)
     if mine is not None and mine.messages and not mine.is_of(facts):
         notes = (*notes, "it is of another database than the present one: their conversations have nothing in common")
-    newest = _newest(deps)
-    newer = None if newest is None else max(0, newest - facts.newest)
+    newest = mine.newest if mine is not None else 0
+    newer = None if mine is None and deps.db.exists else max(0, newest - facts.newest)
     lacking = _lacking(deps, facts)
     archives = _archives(deps, source, facts) if lacking else {}
     held = {item for each in archives.values() for item in each.items()}
@@ -720,14 +713,6 @@ def _planned(deps: Access, source: Path, copy: Path, notes: tuple[str, ...], pro
     useful = [path for path, each in archives.items() if not lacking.items().isdisjoint(each.items())]
     notes = (*notes, *(f"payload files that are gone come out of {path.name}" for path in useful[:1]))
     return Restore(source, files.counts(copy), newer, missing, notes, lacking=lacking, archives=tuple(useful))
-
-
-def _newest(deps: Access) -> int | None:
-    """The newest message's address; None where that cannot be read."""
-    mine = _identity(deps)
-    if mine is not None:
-        return mine.newest
-    return None if deps.db.exists else 0
 
 
 def restore(deps: Access, name: str, progress: Progress = silent) -> Restore:
