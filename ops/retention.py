@@ -7,6 +7,7 @@ A rule is ``who:days=step``. ``who`` is a glob of session ids or platforms, or a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -116,7 +117,5 @@ def settle(db: Database, found: Iterable[Due]) -> None:
 
 def by_step(found: Iterable[Due]) -> dict[str, int]:
     """Number of sessions that are due, by step."""
-    out = dict.fromkeys(STEPS, 0)
-    for each in found:
-        out[each.step] += 1
-    return {step: count for step, count in out.items() if count}
+    counts = Counter(each.step for each in found)
+    return {step: counts[step] for step in STEPS if counts[step]}
