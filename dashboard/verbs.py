@@ -23,6 +23,7 @@ from ..ops import journal as kept
 from ..ops import presets
 from ..ops.answers import FOUND, OK, Verb, Words, at_terminal
 from ..ops.replay import REACHED
+from ..ops.settings import data_of
 from ..ops.status import last_exam, telling
 from ..recall import ledger as stated
 from ..text.printable import printable
@@ -116,8 +117,7 @@ def settings(look: Look) -> Answer:
     config = look.deps.config
     return {
         "settings": [
-            {"name": name, "env": knob.env, "source": config.provenance(name), "default": setting_text(knob.default),
-             "expected": knob.expected, "meaning": knob.meaning, "replayed": name in REACHED,
+            {**data_of(config, knob), "default": setting_text(knob.default), "replayed": name in REACHED,
              "value": setting_text(getattr(config, name)) if look.full or not telling(name) else None}
             for name, knob in KNOBS.items()
         ],
