@@ -50,8 +50,18 @@ _WORDS = {
 _PROGRAMS = ("top", "browse", "completion")
 _VERBATIM = ("show", "export", "completion")
 _WIDE = 100_000  # columns of a live view that nobody watches: in a pipe nothing is cut
-_OPTIONS = ("--session", "--since", "--limit", "--apply", "--dry-run", "--deep", "--verbose", "--with-files", "--output",
-            "--json", "--help", *(f"--{name}" for name in _WORDS if name != "since"))  # fmt: skip
+#: Options without a value.
+_SWITCHES = {
+    "apply": "do it, instead of showing what would be done",
+    "dry-run": "only show what would be done; what changes much does so by itself",
+    "deep": "status, doctor: read the whole file as well",
+    "with-files": "backup: take the payload files along, in one archive",
+    "verbose": "doctor: list the checks that passed, too",
+    "json": "print the data instead of text",
+}
+_OPTIONS = tuple(
+    f"--{name}" for name in dict.fromkeys(("session", "since", "limit", *_SWITCHES, "output", "help", *_WORDS))
+)
 
 
 def setup(parser: argparse.ArgumentParser) -> None:
@@ -63,17 +73,9 @@ def setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", help="search, sessions, journal: how many to show")
     for name, what in _WORDS.items():
         parser.add_argument(f"--{name}", help=what)
-    parser.add_argument("--apply", action="store_true", help="do it, instead of showing what would be done")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="only show what would be done; what changes much does so by itself"
-    )
-    parser.add_argument("--deep", action="store_true", help="status, doctor: read the whole file as well")
-    parser.add_argument(
-        "--with-files", action="store_true", help="backup: take the payload files along, in one archive"
-    )
-    parser.add_argument("--verbose", action="store_true", help="doctor: list the checks that passed, too")
+    for name, what in _SWITCHES.items():
+        parser.add_argument(f"--{name}", action="store_true", help=what)
     parser.add_argument("-o", "--output", help="export: the file to write, or - for stdout")
-    parser.add_argument("--json", action="store_true", help="print the data instead of text")
     parser.parse_known_args = _everywhere(parser)  # type: ignore[method-assign,assignment]
     parser.error = _wrong  # type: ignore[method-assign]
 
