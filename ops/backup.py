@@ -33,6 +33,7 @@ from ..storage.files import Facts, Progress, silent
 from ..storage.foreign import of_host
 from ..storage.meta import Meta
 from ..storage.payloads import inflated, unpacked
+from ..storage.standby import stand_ins
 from ..storage.upgrade import BACKUPS
 from .render import moment, size
 from .survey import unsound
@@ -235,10 +236,8 @@ def _abandoned(path: Path, now: float) -> bool:
 
 def refuse_stand_ins(database: Path) -> None:
     """Raise BadRequest where a file waits to be merged: what is taken out of the database would come back with it."""
-    if stand_ins := sorted(database.parent.glob(f"{database.stem}.standby-*")):
-        raise BadRequest(
-            f"{stand_ins[0].name} waits to be merged, and may bring messages back: run `/lcm doctor` first"
-        )
+    if waiting := stand_ins(database):
+        raise BadRequest(f"{waiting[0].name} waits to be merged, and may bring messages back: run `/lcm doctor` first")
 
 
 def remove_half_made(database: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..recall.access import Access
 
 _SHOWN = 20  # messages that are named
-_ADDRESS = re.compile(r"(msg|sum)_(\d{1,18})")
+ADDRESS = re.compile(r"(msg|sum)_(\d{1,18})")
 _EXCERPT_CHARS, _TEXT_CHARS, _FOUND = 160, 600, 10
 
 
@@ -108,7 +108,7 @@ def _file(deps: Access, ref: Ref, shown: Sequence[int]) -> tuple[Facts, Facts]:
 
 def parsed(address: str) -> tuple[str, int]:
     """("msg" or "sum", number) of an address. Raises BadRequest for anything else."""
-    found = _ADDRESS.fullmatch(address.strip().lower())
+    found = ADDRESS.fullmatch(address.strip().lower())
     if found is None:
         likely = (
             f"did you mean msg_{address} or sum_{address}?" if address.isdecimal() else "it looks like msg_12 or sum_3"

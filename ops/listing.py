@@ -124,9 +124,8 @@ def _message(deps: Access, row: Row) -> Answer:
     who = one_line(" ".join(filter(None, (row.head.role, row.head.tool_name))))
     when = moment(row.head.said_at or row.head.stored_at)
     head = f"msg_{row.store_id}  {who}, {when}, session {one_line(row.head.session_id)}"
-    calls = [f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(whole.stored_json)]
     gone = deps.payloads.missing(whole)
-    text = "\n".join([head, "", whole.text, *calls])
+    text = f"{head}\n\n{with_calls(whole)}"
     data = {
         "address": f"msg_{row.store_id}",
         "session_id": row.head.session_id,
@@ -137,6 +136,12 @@ def _message(deps: Access, row: Row) -> Answer:
         return Answer(text, data)
     text += f"\n\nPlaceholders stand for {', '.join(gone)}, which cannot be read: put them back into {deps.payloads.folder}."
     return Answer(text, data, FOUND)
+
+
+def with_calls(row: Row) -> str:
+    """Text of a message, and a line for each call of a tool."""
+    calls = (f"calls {one_line(call.name)}: {call.arguments}" for call in content.calls_of(row.stored_json))
+    return "\n".join([row.text, *calls])
 
 
 def limit_of(text: str) -> int:
