@@ -47,7 +47,7 @@ from .llm.client import HostModel
 from .llm.ladder import DAILY_LIMIT, EXTRACTIVE, SESSION, Ladder, LadderSettings
 from .ops import metrics, pull
 from .ops.costs import Costs
-from .ops.forget.retention import Schedule
+from .ops.forget import retention
 from .ops.metrics import Metrics
 from .ops.orders import Orders
 from .ops.render import moment
@@ -362,7 +362,6 @@ class Runtime:
             self.db, self.store, self.index, self.dag, self.payloads, self.health,
             index_waiting=self._index_waiting, collects=config.large_output_transcript_gc_enabled,
         )  # fmt: skip
-        self.schedule = Schedule(self._everything, self.leases, self.foreground.give_way)
         self.preparer = Preparer(
             self.leases if self.fleet is None else SharedLeases(self.leases, self.fleet.member),
             self.compactor,
@@ -894,7 +893,7 @@ class Runtime:
         self.health.keep({_WINDOWS: self._all_windows(), FOLDS: self.preparer.folds()})
         self.save_costs()
         self.upkeep.between_turns(stopped)
-        self.schedule.between_turns()
+        retention.between_turns(self._everything(), self.leases, self.foreground.give_way)
 
     def make_vectors(self) -> None:
         """Vectors of the messages that lack them, behind the turns; where they are asked for."""

@@ -72,9 +72,9 @@ class Round:
 
     at: float
     applied: bool
-    sessions: int
-    messages: int
-    frees: int
+    sessions: int = 0
+    messages: int = 0
+    frees: int = 0
     held: int = 0
     failed: bool = False
 

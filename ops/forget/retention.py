@@ -186,46 +186,34 @@ _LEASE_S: Final = 3_600.0
 TOPIC: Final = "retention"
 
 
-class Schedule:
-    """Schedule of the retention rules. ``access``: to the whole of it; ``give_way``: called between the steps of a round."""
+def between_turns(deps: Access, leases: Claims, give_way: Callable[[], None]) -> None:
+    """A round of the schedule, if one is due; ``give_way`` is called between its steps.
 
-    def __init__(self, access: Callable[[], Access], leases: Claims, give_way: Callable[[], object]) -> None:
-        self._access, self._leases, self._give_way = access, leases, give_way
-
-    def between_turns(self) -> None:
-        """A round, if one is due. A failure is shown in status, and the next interval tries again."""
-        deps = self._access()
-        every = deps.config.retention_every_hours * HOUR_S
-        if not every or not deps.config.retention:
-            return
-        last = last_round(deps.db)
-        if last is None:
-            note_round(deps.db, at=deps.clock(), applied=False, sessions=0, messages=0, frees=0)
-        elif deps.clock() >= last.at + every and self._leases.claim(_LEASE, _LEASE_S):
-            try:
-                self._round(deps)
-            finally:
-                self._leases.release(_LEASE)
-
-    def _step(self, *_: object) -> None:
-        self._give_way()
-
-    def _round(self, deps: Access) -> None:
-        applied = deps.config.retention_apply
+    A failure is shown in status, and the next interval tries again.
+    """
+    every = deps.config.retention_every_hours * HOUR_S
+    if not every or not deps.config.retention:
+        return
+    last = last_round(deps.db)
+    if last is None:
+        note_round(deps.db, at=deps.clock(), applied=False)
+    elif deps.clock() >= last.at + every and leases.claim(_LEASE, _LEASE_S):
         try:
-            done = apply(deps, self._step, renew=False) if applied else plan(deps, self._step)
-        except LcmError as exc:
-            note_round(deps.db, at=deps.clock(), applied=applied, sessions=0, messages=0, frees=0, failed=True)
-            deps.health.degraded(TOPIC, exc, severity="warning", remedy="run `hermes lcm retention`")
-            return
-        deps.health.resolved(TOPIC)
-        messages = sum(len(each.rows) for each in done.shares)
-        note_round(
-            deps.db,
-            at=deps.clock(),
-            applied=applied,
-            sessions=len(done.shares),
-            messages=messages,
-            frees=done.frees,
-            held=len(done.held),
-        )
+            _round(deps, lambda *_: give_way())
+        finally:
+            leases.release(_LEASE)
+
+
+def _round(deps: Access, progress: Progress) -> None:
+    applied = deps.config.retention_apply
+    try:
+        done = apply(deps, progress, renew=False) if applied else plan(deps, progress)
+    except LcmError as exc:
+        note_round(deps.db, at=deps.clock(), applied=applied, failed=True)
+        deps.health.degraded(TOPIC, exc, severity="warning", remedy="run `hermes lcm retention`")
+        return
+    deps.health.resolved(TOPIC)
+    note_round(
+        deps.db, at=deps.clock(), applied=applied, sessions=len(done.shares), frees=done.frees, held=len(done.held),
+        messages=sum(len(each.rows) for each in done.shares),
+    )  # fmt: skip

@@ -18,7 +18,7 @@ from hermes_lcm.command import OK, REFUSED
 from hermes_lcm.config import load
 from hermes_lcm.errors import StoreError
 from hermes_lcm.ops import backup
-from hermes_lcm.ops.forget.retention import Schedule, apply
+from hermes_lcm.ops.forget.retention import apply, between_turns
 from hermes_lcm.ops.retention import note_round
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import files
@@ -298,7 +298,7 @@ def scheduled(home: Path, **settings: str) -> Home:
 def round_at(world: Home, hours: float) -> dict[str, Any]:
     """What the status says after the worker looked in, so long after the beginning."""
     deps = replace(world.deps(None, trusted=True), clock=lambda: world.now + hours * 3600)
-    Schedule(lambda: deps, world.runtime.leases, lambda: None).between_turns()
+    between_turns(deps, world.runtime.leases, lambda: None)
     answer = command.answer("status", deps)
     return {**answer.data["retention"], "text": answer.text}
 
