@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..errors import BadRequest, NotFound
+from ..recall.grep import searchable
 from ..records import Assembly, Flag, Node, Row, Scope, Stored
 from ..search import documents, ranking
 from ..search import query as words
-from ..search.documents import stored_index_row
 from ..search.scope import own_scope
 from ..text.blobs import Ref
 from ..text.printable import one_line
@@ -341,15 +341,13 @@ def _says_any(row: Row, query: words.Query) -> bool:
     """Does the message itself hold one of the words, in any of their forms? Yes where that cannot be told."""
     if not all(atom.stems for atom in query.atoms):
         return True
-    entry = stored_index_row(row)
-    said = set(words.stems(documents.searchable(entry.text, entry.extra)))
+    said = set(words.stems(searchable(row)))
     return not said.isdisjoint(each for atom in query.atoms for each in (*atom.stems, *atom.forms))
 
 
 def _found(row: Row, query: words.Query, chunk: int) -> str:
     """Excerpt of a message, calls of tools included: where its best chunk holds most of the words."""
-    entry = stored_index_row(row)
-    text = documents.searchable(entry.text, entry.extra)
+    text = searchable(row)
     pieces = documents.chunks(text)
     begin, piece = pieces[min(chunk, len(pieces) - 1)]
     at = begin + ranking.first(piece, query.literal, _EXCERPT_CHARS, query.stems)
