@@ -26,11 +26,9 @@ class Finding:
 
     def as_dict(self, check: str) -> dict[str, Any]:
         """The finding as a report has it; empty parts left out."""
-        out: dict[str, Any] = {"check": check, "status": self.status, "detail": self.detail}
-        for name in ("meaning", "remedy", "command"):
-            if text := getattr(self, name):
-                out[name] = text
-        return {**out, **({"data": dict(self.data)} if self.data else {})}
+        more = {"meaning": self.meaning, "remedy": self.remedy, "command": self.command, "data": dict(self.data)}
+        found = {"check": check, "status": self.status, "detail": self.detail}
+        return {**found, **{name: value for name, value in more.items() if value}}
 
 
 def ok(detail: str, **data: Any) -> Finding:
