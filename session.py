@@ -80,6 +80,22 @@ class Cut(NamedTuple):
         return Cut(min(self.seq, other.seq), min(self.pos, other.pos))
 
 
+class Segment(NamedTuple):
+    """Rows of one conversation up to ``cut`` (None: all). A branch is its parents' segments and its own."""
+
+    conversation_id: int
+    cut: Cut | None = None
+
+    @property
+    def end(self) -> Cut:
+        """The last row that counts."""
+        return self.cut or Cut()
+
+    def within(self, end: Cut) -> Segment:
+        """The same, up to another end at most."""
+        return Segment(self.conversation_id, self.end.within(end))
+
+
 def principal_of(platform: str, host_key: str | None, session_id: str = "") -> str:
     """Principal of a new session. A gateway names its chat in the session key; without one a session is alone.
 
@@ -288,10 +304,10 @@ class Sessions:
                 {"cuts": cuts, "without": known["without"], "full": full, "gone": gone},
             )
 
-    def once_inherited(self, conversation_id: int) -> tuple[list[tuple[int, Cut]], frozenset[int]]:
-        """Stretches that a branch inherited when it began, and rows gone by then; nothing if it has taken nothing back."""
+    def once_inherited(self, conversation_id: int) -> tuple[list[Segment], frozenset[int]]:
+        """Segments that a branch inherited when it began, and rows gone by then; nothing if it has taken nothing back."""
         known = self._meta.value(INHERITS.format(conversation_id)) or {}
-        return [(c, Cut(seq, pos)) for c, seq, pos in known.get("full", ())], frozenset(known.get("gone", ()))
+        return [Segment(c, Cut(seq, pos)) for c, seq, pos in known.get("full", ())], frozenset(known.get("gone", ()))
 
     def inherit_again(
         self, conversation_id: int, until: float, *, shown: Collection[int], without: Collection[int]
@@ -415,18 +431,18 @@ class Sessions:
         """Nonces that conversations had in other files."""
         return self._meta.with_prefix(_ALSO.format(""))
 
-    def ancestry(self, conversation_id: int) -> list[tuple[int, Cut | None]]:
-        """(conversation, how much of it counts) from the oldest ancestor to the conversation itself (None: all of it)."""
+    def ancestry(self, conversation_id: int) -> list[Segment]:
+        """Segments of a conversation, from its oldest ancestor to itself."""
         known = self._meta.value(INHERITS.format(conversation_id))
         if known:
-            return [*((c, Cut(seq, pos)) for c, seq, pos in known["cuts"]), (conversation_id, None)]
+            return [*(Segment(c, Cut(seq, pos)) for c, seq, pos in known["cuts"]), Segment(conversation_id)]
         row = self._db.query_one(
             "SELECT parent_id, fork_seq FROM conversations WHERE conversation_id = ?", (conversation_id,)
         )
         if row is None or row[0] is None or row[0] >= conversation_id:  # a parent is older than its branch: no circles
-            return [(conversation_id, None)]
+            return [Segment(conversation_id)]
         cut = Cut() if row[1] is None else Cut(row[1])
-        return [*((c, end or cut) for c, end in self.ancestry(row[0])), (conversation_id, None)]
+        return [*(Segment(c, end or cut) for c, end in self.ancestry(row[0])), Segment(conversation_id)]
 
     def of_conversation(self, conversation_id: int) -> list[Session]:
         """All sessions of a conversation, oldest first."""

@@ -30,7 +30,7 @@ from .search.documents import (
     stored_index_row,
 )
 from .search.index import MessageIndex
-from .session import ID_OF, KEY_OF, Cut
+from .session import ID_OF, KEY_OF, Segment
 from .storage.blocks import COLUMNS, STORED_COLUMNS, UNREADABLE, Blocks, Packer, unreadable
 from .storage.connection import Database, marks, padded, parts_of
 from .storage.meta import ADD, FORGET_MADE, INDEXED_STILL, REWRITTEN, skips_counted
@@ -98,19 +98,6 @@ class _Prepared:
         if pieces is not None and message.flags & Flag.OWN_TOOL:
             pieces = pieces._replace(borrows=False)
         return cls(pack(message.stored_json), pieces, later, ending(message.role, message.text))
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """Rows of one conversation up to ``cut`` (None: all). A branch is its parents' segments and its own."""
-
-    conversation_id: int
-    cut: Cut | None = None
-
-    @property
-    def end(self) -> Cut:
-        """The last row that counts."""
-        return self.cut or Cut()
 
 
 def head(row: Sequence[Any]) -> Stored:

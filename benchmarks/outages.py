@@ -594,7 +594,7 @@ def judged(run: Run) -> dict[str, Any]:
     os.environ.pop("LCM_DATA", None)
     from hermes_lcm import command, runtime
     from hermes_lcm.ingest.filters import SECRETS
-    from hermes_lcm.store import Segment
+    from hermes_lcm.session import Segment
     from hermes_lcm.text import content
 
     at = runtime.PROCESS.at(run.home)

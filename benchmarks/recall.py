@@ -256,7 +256,7 @@ def by_reading(name: str, timed: dict[str, Score]) -> list[list[object]]:
 
 
 def segment(conversation_id: int) -> object:
-    from hermes_lcm.store import Segment
+    from hermes_lcm.session import Segment
 
     return Segment(conversation_id)
 

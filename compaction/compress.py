@@ -26,7 +26,7 @@ from ..prompt.present_state import PresentState
 from ..prompt.rewrites import superseded
 from ..records import ARCHIVE_RUNG, Flag, Node, in_order
 from ..session import Session, Sessions
-from ..store import MessageStore, Segment
+from ..store import MessageStore
 from ..text import content
 from ..text import markup as own
 from .compactor import ENOUGH, Compactor, Request, View
@@ -292,7 +292,7 @@ class CompressPass:
 
     def _present(self, session: Session, shown: Collection[int], room_tokens: int) -> str:
         """The block of present state, for prompts that cover anything."""
-        segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
+        segments = self._sessions.ancestry(session.conversation_id)
         return self._state.block(segments, nonce=session.nonce, shown=shown, room_tokens=room_tokens)
 
     def _stubs(

@@ -17,7 +17,7 @@ from ..ops.orders import Orders
 from ..ops.render import checks_said
 from ..recall.paging import time_said
 from ..records import ARCHIVE_RUNG, Flag, Row
-from ..store import Segment
+from ..session import Segment
 from ..text import content, salience
 from .look import Answer, Look
 
@@ -67,7 +67,7 @@ def sessions(look: Look) -> Answer:
 
 def _title(look: Look, conversation_id: int) -> str:
     """The user's first words."""
-    first = look.deps.store.first_of(look.segments(conversation_id), role="user") if look.full else None
+    first = look.deps.store.first_of(look.deps.sessions.ancestry(conversation_id), role="user") if look.full else None
     return " ".join(first.text[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS] if first is not None else ""
 
 
@@ -75,7 +75,7 @@ def _title(look: Look, conversation_id: int) -> str:
 def graph(look: Look) -> Answer:
     """Summaries of a conversation as rows of numbers, a page of them; with the first page what they lie over."""
     deps, conversation = look.deps, look.session.conversation_id
-    segments = look.segments(conversation)
+    segments = look.deps.sessions.ancestry(conversation)
     after = look.whole("after")
     owners = f"[{','.join(str(each.conversation_id) for each in segments)}]"
     rows = deps.db.query(_GRAPH, (owners, after, _NODES + 1))
@@ -124,7 +124,7 @@ def messages(look: Look) -> Answer:
     low, high = look.whole("from"), look.whole("to", 2**40)
     if high <= low:
         raise BadRequest(f"to={high} is not behind from={low}")
-    segments = look.segments(look.session.conversation_id)
+    segments = look.deps.sessions.ancestry(look.session.conversation_id)
     if high - low <= SINGLE:
         return {"from": low, "to": high, "messages": _single(look, segments, low, high)}
     parts = min(BUCKETS, high - low)

@@ -11,7 +11,6 @@ from typing import Any
 from ..errors import BadRequest, NotFound
 from ..recall.access import Access
 from ..session import Session
-from ..store import Segment
 
 Answer = dict[str, Any]
 
@@ -41,10 +40,6 @@ class Look:
                 self.deps.db.open()  # a file that cannot be read says why
             raise NotFound("no conversation is stored yet")
         return self.deps.session
-
-    def segments(self, conversation_id: int) -> list[Segment]:
-        """A conversation with what it inherits."""
-        return [Segment(*each) for each in self.deps.sessions.ancestry(conversation_id)]
 
     def text(self, name: str) -> str:
         """A word or words; "" where none were given."""

@@ -83,7 +83,7 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
         parts.append({"kind": "summaries", "depth": depth, "count": count, "tokens": size})
     if assembly is not None:
         state = PresentState(deps.store, deps.ledger, deps.sessions).block(
-            look.segments(session.conversation_id),
+            look.deps.sessions.ancestry(session.conversation_id),
             nonce=session.nonce,
             shown=[head.store_id for head in raw],
             room_tokens=state_tokens(threshold, roots),
@@ -96,7 +96,7 @@ def _window(look: Look, threshold: int) -> tuple[list[Answer], list[Stored], int
 def _raw(look: Look, assembly: Assembly | None) -> list[Stored]:
     """Messages that stand in the prompt as they are, in order."""
     store = look.deps.store
-    segments = look.segments(look.session.conversation_id)
+    segments = look.deps.sessions.ancestry(look.session.conversation_id)
     if assembly is None:
         found = store.heads(segments)
     else:

@@ -15,7 +15,6 @@ from ..exam.grading import rebuilt, shown_of
 from ..recall.paging import time_said
 from ..records import Assembly, Flag, Node, Row, in_order
 from ..session import Cut
-from ..store import Segment
 from .look import Answer, Look
 
 _PAGE: Final = 25
@@ -97,8 +96,7 @@ def _shown_ids(look: Look, assembly: Assembly | None, until: int | None) -> list
     if assembly is not None and until is None:
         return kept
     end = Cut() if until is None else Cut(until)
-    segments = [Segment(each, (cut or end).within(end)) for each, cut in
-                look.deps.sessions.ancestry(look.session.conversation_id)]  # fmt: skip
+    segments = [each.within(end) for each in look.deps.sessions.ancestry(look.session.conversation_id)]
     if assembly is None:
         behind = look.deps.store.heads(segments)
     else:

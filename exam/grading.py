@@ -23,7 +23,6 @@ from ..recall.paging import Room
 from ..records import Assembly, Flag, Row, in_order
 from ..session import Cut, Session
 from ..storage.meta import Meta
-from ..store import Segment
 from ..text import markup
 from ..text.markup import RECALL_POLICY
 from .probes import WORD, Probe, finished_requests, probes, verbatim, words_of
@@ -95,7 +94,7 @@ def exam(deps: Access) -> dict[str, Any]:
 
 def _rows(deps: Access, session: Session) -> tuple[list[Row], int]:
     """The newest messages of a conversation, and the number of older ones."""
-    segments = [Segment(*each) for each in deps.sessions.ancestry(session.conversation_id)]
+    segments = deps.sessions.ancestry(session.conversation_id)
     ids = [head.store_id for head in deps.store.heads(segments) if not head.flags & Flag.RETRACTED]
     return deps.store.legible(ids[-_MOST_ROWS:])[0], max(0, len(ids) - _MOST_ROWS)
 
@@ -123,9 +122,7 @@ def _raw_ids(assembly: Assembly | None, rows: Sequence[Row]) -> frozenset[int]:
 def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, str, bool]:
     """(the context message, its present state, is it the very text that was built?)."""
     end = Cut(assembly.last_seq)
-    segments = [
-        Segment(each, (cut or end).within(end)) for each, cut in deps.sessions.ancestry(assembly.conversation_id)
-    ]
+    segments = [each.within(end) for each in deps.sessions.ancestry(assembly.conversation_id)]
     roots = in_order(deps.dag.nodes(assembly.roots))
     room = assembly.state_tokens or state_tokens(window(deps)[1], roots)
     whose = next((each for each in deps.sessions.of_conversation(assembly.conversation_id)), session)

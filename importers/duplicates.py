@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ..ops import backup
 from ..records import Flag, Stored
+from ..session import Segment
 from ..storage.files import Progress, silent
-from ..store import Segment
 from . import replays
 from .earlier import looks_like_summary
 from .intake import HIDDEN

@@ -23,10 +23,10 @@ from ..ingest.align import Core, Expected, Live, Place, Plan, align, core
 from ..ingest.ingestor import WORKS_AT
 from ..ingest.transcript import Transcripts
 from ..records import Assembly, Flag, Stored
-from ..session import Session
+from ..session import Segment, Session
 from ..storage.files import Progress, silent
 from ..storage.leases import Leases
-from ..store import NewRow, Segment
+from ..store import NewRow
 from ..text import content
 from ..text import markup as own
 from . import replays
@@ -257,7 +257,7 @@ class Intake:
     ) -> _Verdict:
         """Places of rows in a conversation that has rows of others already."""
         deps, verdict = self._deps, _Verdict()
-        heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
+        heads = deps.store.heads(deps.sessions.ancestry(session.conversation_id))
         brought = {self.known[key] for key in scan.keys if key in self.known}
         behind = session.parent_id is None and not deps.sessions.branches_of(session.conversation_id)
         if behind and all(head.store_id in brought for head in heads) and self._goes_on(scan):

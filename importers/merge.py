@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..dag import fingerprint
 from ..ingest.transcript import Transcripts
 from ..records import PURGED_RUNG, STATED, Assembly, Flag, NewNode, Node, Row, Stored
-from ..session import INHERITS, Cut, Session, inherited_as
+from ..session import INHERITS, Cut, Segment, Session, inherited_as
 from ..storage.meta import Meta
-from ..store import Segment
 from ..text.markup import read_context
 from .intake import Intake, Item, Ours, prompt_of
 from .ledger import MESSAGE, PRESENT, Ledger, Source
@@ -275,7 +274,7 @@ class _Merge:
         """Let a branch inherit rows that came before its ``cut``, and what only summaries showed of its past, but no row of which
         it has a copy."""
         line = self._deps.sessions.ancestry(branch)
-        later = [Segment(*each) for each in line[[each for each, _ in line].index(home) + 1 :]]
+        later = line[[each for each, _ in line].index(home) + 1 :]
         if not brought and not self._deps.store.imported([each.conversation_id for each in later]):
             return
         own = self._deps.store.heads(later)

@@ -20,9 +20,9 @@ from ..errors import BadRequest, Exchanged, Overtaken
 from ..ops import backup
 from ..ops.render import counted, moment
 from ..records import Flag, Stored
-from ..session import Cut, Session
+from ..session import Cut, Segment, Session
 from ..storage.files import Progress, silent
-from ..store import NewRow, Segment
+from ..store import NewRow
 from ..text import content
 from .ledger import MESSAGE, Ledger, Source
 

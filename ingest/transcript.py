@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, overload
 from ..dag import SummaryDag
 from ..errors import Exchanged
 from ..records import Assembly, Flag, Stored
-from ..session import Cut, Session, Sessions
-from ..store import MessageStore, Segment
+from ..session import Cut, Segment, Session, Sessions
+from ..store import MessageStore
 from ..text import content, markers, markup
 from .align import Expected, Place
 
@@ -122,7 +122,7 @@ class Transcripts:
         Behind an assembly: its tail, the rows behind the last message that it reaches, and those that came after it.
         """
         own, gone = self._past(session)
-        segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)]
+        segments = self._sessions.ancestry(session.conversation_id)
         if assembly is None:
             return _thread(self._store.heads(segments), own, gone)
         rows = {row.store_id: row for row in self._store.heads_of(assembly.tail_ids).values()}
@@ -153,8 +153,8 @@ class Transcripts:
         """Stretches of which a session may show rows; a branch that has not begun may show all of its parent."""
         own = session.conversation_id
         if session.parent_id is None or self._sessions.taken_back(own) is not None:
-            return [Segment(*item) for item in self._sessions.ancestry(own)]
-        return [*(Segment(*item) for item in self._sessions.ancestry(session.parent_id)), Segment(own)]
+            return self._sessions.ancestry(own)
+        return [*self._sessions.ancestry(session.parent_id), Segment(own)]
 
     def gone(self, session: Session, rows: Sequence[Stored]) -> frozenset[int]:
         """Rows within its reach that a session does not show: they were taken back, in it or before it began."""
@@ -203,7 +203,7 @@ class Transcripts:
         full, gone = self._sessions.once_inherited(session.conversation_id)
         if full:
             shown = {item.store_id for item in self.expected(session, None)}
-            once = _thread(self._store.heads([Segment(*item) for item in full]), session.conversation_id, gone)
+            once = _thread(self._store.heads(full), session.conversation_id, gone)
             lost = [item.store_id for item in once if item.store_id not in shown]
             rows = sorted([*rows, *self._store.heads_of(lost).values()], key=lambda row: (row.pos, row.store_id))
         return rows
@@ -223,7 +223,7 @@ class Transcripts:
 
     def inherited_between(self, session: Session, whole: int) -> list[float]:
         """Positions between ``whole`` and the next whole one that rows of ancestors hold."""
-        segments = [Segment(*item) for item in self._sessions.ancestry(session.conversation_id)[:-1]]
+        segments = self._sessions.ancestry(session.conversation_id)[:-1]
         heads = self._store.heads(segments) if segments else []
         return sorted({row.pos for row in heads if whole < row.pos < whole + 1})
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ..dag import coverage as covered
 from ..ingest.transcript import Transcripts
-from ..store import Segment
 
 if TYPE_CHECKING:
     from ..recall.access import Access
@@ -21,7 +20,7 @@ def uncovered(deps: Access, session: Session, assembly: Assembly) -> tuple[set[i
 
     A revision stands where the row it revises stood, so a summary over the one covers the other.
     """
-    heads = deps.store.heads([Segment(*item) for item in deps.sessions.ancestry(session.conversation_id)])
+    heads = deps.store.heads(deps.sessions.ancestry(session.conversation_id))
     first: dict[int, int] = {}
     for row in heads:
         first[row.store_id] = first.get(row.revises, row.revises) if row.revises is not None else row.store_id

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from ..ledger.table import CORRECTED, CORRECTION_CHARS, KEPT, NOT_SAID, STRUCK, Entry, Ledger
 from ..records import Flag, Row
-from ..session import Sessions
-from ..store import MessageStore, Segment
+from ..session import Segment, Sessions
+from ..store import MessageStore
 from ..text import markers, markup, salience, statements
 from . import instructions, work_log
 from .context_message import stamp

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from ..prompt import work_log
 from ..records import Flag, Row, ToolCall
-from ..session import Session
-from ..store import Segment
+from ..session import Segment, Session
 from ..text import content, markers, statements
 from .access import Access
 from .lines import records_of

@@ -119,9 +119,8 @@ def test_a_record_stands_before_the_tail_it_came_with(folder: Path) -> None:
 
 
 def segments(world: World) -> list[object]:
-    from hermes_lcm.store import Segment
 
-    return [Segment(*item) for item in world.sessions.ancestry(world.session().conversation_id)]
+    return world.sessions.ancestry(world.session().conversation_id)
 
 
 def test_the_summariser_reads_a_kept_record_as_a_record(folder: Path) -> None:

@@ -14,7 +14,7 @@ from hermes_lcm.ledger.table import PINNED, Entry, entries
 from hermes_lcm.llm import stated
 from hermes_lcm.records import Summary, SummaryTask
 from hermes_lcm.search.scope import Rights
-from hermes_lcm.store import Segment
+from hermes_lcm.session import Segment
 
 SAID = "By the way, we keep the staging machine in Oslo, next to the old one."
 PLACE = "FACT | value | staging machine | Oslo | we keep the staging machine in Oslo"

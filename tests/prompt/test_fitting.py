@@ -20,7 +20,6 @@ from hermes_lcm.ledger import table
 from hermes_lcm.prompt.fitting import Part, fitted
 from hermes_lcm.prompt.present_state import PresentState
 from hermes_lcm.prompt.work_log import Entry
-from hermes_lcm.store import Segment
 from hermes_lcm.text import markup, tokens
 
 NONCE = "0123456789abcdef"
@@ -59,7 +58,7 @@ def told(world: World, live: Chat, room: int, *, session_id: str = "s", shown: S
     """The block as it is written for a room, without its tags."""
     world.take(live, session_id)
     session = world.session(session_id)
-    segments = [Segment(*each) for each in world.sessions.ancestry(session.conversation_id)]
+    segments = world.sessions.ancestry(session.conversation_id)
     state = PresentState(world.store, world.runtime.ledger, world.sessions)
     return state.block(segments, nonce=NONCE, shown=shown, room_tokens=room)
 

@@ -10,7 +10,7 @@ from worlds.home import Home
 
 from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.records import Node
-from hermes_lcm.store import Segment
+from hermes_lcm.session import Segment
 
 
 def finding(world: Home, check: str, session: str = "s1", **facts: Any) -> dict[str, Any]:
