@@ -732,7 +732,7 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("step", SOME_OR_ALL)
+@pytest.mark.parametrize("step", [pytest.param(2, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "missing", [pytest.param(each, marks=[pytest.mark.slow][: each != "notes"]) for each in BEFORE]
 )
