@@ -177,18 +177,26 @@ def suggestion(config: Config, *, context_length: int, model: str = "", provider
 
 def described(preset: Preset, config: Config) -> dict[str, Any]:
     """A preset in words, and the changes that it would bring."""
-    chosen, invalid, delta = {}, {}, {}
-    refused = {problem.name: str(problem) for problem in config.problems}
-    for name, value in preset.settings:
-        knob = KNOBS[name]
-        now = getattr(config, name)
-        bad = refused.get(knob.env) or refused.get(f"lcm.{name}")
-        if bad is not None:
-            invalid[knob.env] = bad
-        if config.provenance(name) != "default":
-            chosen[knob.env] = {"value": now, "source": config.provenance(name), "preset": value}
-        elif now != value:
-            delta[knob.env] = {"from": now, "to": value}
+    plan = taking_over(preset, config)
+    wanted, refused = dict(preset.settings), {problem.name: str(problem) for problem in config.problems}
+    invalid = {
+        KNOBS[name].env: bad
+        for name in wanted
+        if (bad := refused.get(KNOBS[name].env) or refused.get(f"lcm.{name}")) is not None
+    }
+    own = [name for name in wanted if config.provenance(name) != "default" and name not in plan.changes]
+    chosen = {
+        KNOBS[name].env: {
+            "value": getattr(config, name), "source": config.provenance(name), "preset": wanted[name]
+        }
+        for name in own
+    }  # fmt: skip
+    new = {name: KNOBS[name].default if value is None else value for name, value in plan.changes.items()}
+    delta = {
+        KNOBS[name].env: {"from": getattr(config, name), "to": value}
+        for name, value in new.items()
+        if value != getattr(config, name)
+    }
     return {
         "provenance": preset.provenance,
         "policy_file": POLICY_FILE,

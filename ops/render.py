@@ -376,7 +376,7 @@ def preset_text(data: Mapping[str, Any]) -> str:
         lines.append(f"  {name}: stays {kept['value']}, you set it ({kept['source']}); the preset has {kept['preset']}")
     lines += [f"  invalid, so not in effect: {said}" for said in data["invalid_settings"].values()]
     if data.get("settings") == []:
-        lines.append("  It sets nothing: with it every setting has its default.")
+        lines.append("  It sets nothing: it stands for the defaults.")
     elif not data["would_change"]:
         lines.append("  It would change nothing: your settings are these already.")
     if data.get("alternatives"):

@@ -90,11 +90,21 @@ def test_using_a_preset_writes_it_into_the_configuration_of_the_host(hermes_home
     assert not yaml.safe_load(path.read_text()).get("lcm")
 
 
+def test_what_is_shown_of_a_preset_is_what_using_it_does() -> None:
+    """Of an earlier preset, too: what it set is nobody's own choice, and goes back to its default."""
+    economy, memory = (presets.preset_named(name) for name in ("economy", "memory"))
+    shown = presets.described(memory, load({}, dict(economy.settings)))
+
+    assert shown["kept_because_you_set_them"] == {}
+    assert shown["would_change"]["LCM_LOW_WATER"] == {"from": 0.6, "to": 0.5}
+    assert shown["would_change"]["LCM_CONTEXT_THRESHOLD"] == {"from": 0.25, "to": 0.75}
+
+
 def test_the_defaults_are_a_choice_that_sets_nothing(tmp_path: Path) -> None:
     """It is not said of somebody's own settings that they are the defaults."""
     deps = command.operator_access(World(tmp_path, context_threshold=0.5).runtime, None, None)
 
-    assert "It sets nothing: with it every setting has its default." in command.run("preset balanced", deps)
+    assert "It sets nothing: it stands for the defaults." in command.run("preset balanced", deps)
     assert "take out those that you have set" in command.run("preset apply balanced --dry-run", deps)
 
 
