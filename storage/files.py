@@ -34,6 +34,7 @@ from .packing import unpack, unpack_block
 from .schema import TABLES, lacked, quoted
 
 _COPIED_BYTES: Final = 4 << 20  # of a file at a time
+_BUSY_S = 2.0  # for a program that locked a file which is looked at beside its connection
 _LOOK_S: Final = 0.1  # between two looks at how far a check is
 #: The folder beside a database in which exports are kept.
 EXPORTS: Final = "lcm-exports"
@@ -296,8 +297,11 @@ def _how_to_read(path: Path) -> str:
         try:
             connection.execute("PRAGMA schema_version").fetchone()
         except sqlite3.Error as exc:
-            if isinstance(translate(exc, path), StoreFull | StoreReadOnly):
+            said = translate(exc, path)
+            if isinstance(said, StoreFull | StoreReadOnly):
                 return without_room(path)
+            if isinstance(said, StoreBusy):  # the reader itself would wait as long again
+                raise said from exc
     return how
 
 
@@ -311,7 +315,7 @@ def _connect(path: Path, how: str) -> sqlite3.Connection:
     _refuse_pipes(path)
     if path.exists():
         disk.bring_back(path)
-    connection = disk.connected(path, how, wait_s=2.0)
+    connection = disk.connected(path, how, wait_s=_BUSY_S)
     if how == "mode=rw":
         connection.execute("PRAGMA secure_delete=ON")  # what a file no longer says is nowhere in it
     return connection
@@ -462,7 +466,7 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
 
 
 def triggers(path: Path) -> tuple[str, ...]:
-    """Triggers in a file of ours, which never has any; none where it cannot be read.
+    """Triggers in a file of ours, which never has any; none where it cannot be read. Raises StoreBusy.
 
     SQLite looks, also for whose it is: a descriptor of our own would drop the locks of this process when it is closed.
     """
@@ -471,6 +475,8 @@ def triggers(path: Path) -> tuple[str, ...]:
             if connection.execute("PRAGMA application_id").fetchone()[0] != migrations.APPLICATION_ID:
                 return ()
             return tuple(_triggers_in(connection))
+    except StoreBusy:
+        raise
     except StoreError:
         return ()
 

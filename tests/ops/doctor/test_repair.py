@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from worlds.home import (
+    LOCKS_OUT,
     READS,
     Holder,
     Home,
@@ -387,6 +388,19 @@ def test_a_damaged_file_in_use_elsewhere_is_not_exchanged(tmp_path: Path, held: 
     with pytest.raises(StoreBusy, match="another process"):
         repair.repair(world.deps())
     assert list(backup.backup_folder(world.path).iterdir()) == []
+
+
+def test_a_locked_file_is_waited_for_once(tmp_path: Path, held: list[Holder], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its triggers, its tables and its pages are read one after the other; each reader would wait as long as the first."""
+    world = healthy(tmp_path)
+    held.append(Holder(world.path, *LOCKS_OUT))
+    connect, opened = files._connect, list[Path]()
+    monkeypatch.setattr(files, "_BUSY_S", 0.02)
+    monkeypatch.setattr(files, "_connect", lambda path, how: opened.append(path) or connect(path, how))
+
+    with pytest.raises(StoreBusy, match="locked"):
+        repair.diagnose(world.deps(None))
+    assert opened == [world.path]
 
 
 @pytest.mark.parametrize("table", ["conversations", "sessions"])
