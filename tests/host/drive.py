@@ -87,6 +87,7 @@ class Home:
             "security": {"tirith_enabled": False},
             "telemetry": {"shared_metrics": {"enabled": False, "send": False, "offer_version": 2}},  # else 0.22 asks
             "approvals": {"mode": "off", "destructive_slash_confirm": False},
+            "agent": {"environment_probe": False},  # which Pythons there are: six processes for each of the host's
         }
         (path / "config.yaml").write_text(json.dumps(sections | dict(config or {}), indent=2) + "\n")  # JSON is YAML
         return cls(path, dict(settings or {}))
@@ -95,7 +96,8 @@ class Home:
         """The caller's environment without what belongs to another host or plugin, plus this home."""
         foreign = ("HERMES_", "LCM_", "TERMINAL_", "OPENAI_", "ANTHROPIC_", "OPENROUTER_", "TELEGRAM_")
         env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        env.pop("PYTHONPATH", None)
+        for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):  # the latter: each process would compile the plugin anew
+            env.pop(name, None)
         # Whatever the host looks up on the internet (price lists, model catalogues) fails at once instead of later.
         env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
         env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
@@ -224,6 +226,10 @@ class Process:
         if "error" in line:
             raise HostError(f"{line['error']}\n{line['trace']}")
         return line["answer"]
+
+    @property
+    def lives(self) -> bool:
+        return self._child.poll() is None
 
     def kill(self) -> None:
         """SIGKILL, as a power cut does it."""

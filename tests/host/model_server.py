@@ -147,6 +147,12 @@ class ModelServer:
         self._http.server_close()
         self._thread.join(5)
 
+    def anew(self, chat: Script, *, limit: int = 0) -> None:
+        """Another conversation begins: with this script, and nothing of the earlier ones on record."""
+        with self._lock:
+            self.chat, self.limit = chat, limit
+            self.requests, self.truths, self.refused = [], {"": []}, 0
+
     @property
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"

@@ -113,7 +113,7 @@ def test_the_install_page(way: str, machine: Machine, request: pytest.FixtureReq
         machine.types(line)
     machine.works()
     machine.types(update if way != "package" else package.replace("install", "install --force-reinstall --no-deps"))
-    machine.works()
+    assert "context.engine lcm" in machine.types("hermes lcm status")
     for line in leave:
         machine.types(line)
 

@@ -15,29 +15,35 @@ import pytest
 
 from host import model_server
 from host.checks import assert_valid
-from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows, whole_text
+from host.drive import WINDOW, Home, HostDiedError, Key, Process, all_rows, compare, key_of, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, text_of
 from host.scripts import LISTING, busy_turn, long_turn, sayings
+from host.shared import Running
 
 pytestmark = pytest.mark.host
+
+
+def noted(turn: int) -> Sequence[Reply]:
+    return [Reply(f"Noted, part {turn}.")]
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("in_place", [True, False], ids=["in-place", "rotating"])
 def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Nine turns or more with three compactions and background reviews, then a restart: rows equal distinct messages.
+    """Five turns or more with three compactions and background reviews, then a restart: rows equal distinct messages.
 
     How often a prompt is folded depends on whether its summaries were ready in time.
     """
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
+        early = {"LCM_CONTEXT_THRESHOLD": "0.4"}
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2, settings=early)
         with home.process() as host:
             first = last = host.open()["session_id"]
             for turn in range(20):
                 done = host.turn(text=model.says(sayings(turn)))
                 assert (done["failed"], done["final"]) == (None, f"Done with turn {turn}.")
                 last = done["session_id"]
-                if turn >= 8 and host.compactions() >= 3:
+                if turn >= 4 and host.compactions() >= 3:
                     break
             host.wait_reviews()
             compactions = host.compactions()
@@ -63,21 +69,19 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
     assert [text_of(m) for m in model.truth] == [text_of(m) for m in whole], "the model never saw a result as it came"
 
 
-def test_defaults_outlast_a_small_window(tmp_path: Path) -> None:
+def test_defaults_outlast_a_small_window(agents: Running) -> None:
     """24 turns of 12,000 characters, all defaults, and a provider that rejects what exceeds its window: all succeed."""
     text = "Some words that are not the same as the ones before, number {}. "
-    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        outcomes = []
-        with home.process() as host:
-            opened = host.open()
-            session = opened["session_id"]
-            for turn in range(24):
-                said = "".join(text.format(turn * 1000 + line) for line in range(200))[:12_000]
-                outcomes.append(host.turn(text=model.says(said)))
-                assert text_of(model.of_kind("chat")[-1].last).strip() == said.strip()
-            rows = stored_rows(host, session)
-            compacted_at = [event["before"] for event in host.events if event["event"] == "compaction"]
+    model, home, host = agents.talk(Turns(noted), limit=WINDOW)
+    outcomes = []
+    opened = host.open()
+    session = opened["session_id"]
+    for turn in range(24):
+        said = "".join(text.format(turn * 1000 + line) for line in range(200))[:12_000]
+        outcomes.append(host.turn(text=model.says(said)))
+        assert text_of(model.of_kind("chat")[-1].last).strip() == said.strip()
+    rows = stored_rows(host, session)
+    compacted_at = [event["before"] for event in host.events if event["event"] == "compaction"]
 
     assert [outcome["failed"] for outcome in outcomes] == [None] * 24
     assert [outcome["final"] for outcome in outcomes] == [f"Noted, part {turn}." for turn in range(24)]
@@ -101,7 +105,7 @@ def test_facts_that_the_summariser_names_are_in_the_ledger(tmp_path: Path) -> No
         random.Random(7),
     )
     parts = [" ".join(chance.choices(words, k=1_500)) + "." for _ in range(20)]
-    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), aux=naming, limit=WINDOW) as model:
+    with ModelServer(Turns(noted), aux=naming, limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url)
         with home.process() as host:
             session = host.open()["session_id"]
@@ -120,16 +124,14 @@ def test_facts_that_the_summariser_names_are_in_the_ledger(tmp_path: Path) -> No
     assert not [text for text in texts if "FACT" in text]
 
 
-def test_one_turn_longer_than_the_window(tmp_path: Path) -> None:
+def test_one_turn_longer_than_the_window(agents: Running) -> None:
     """Twenty rounds of tools after one request: the request stays verbatim in every prompt, each message is kept once."""
     asked = "Go through all twenty lists, and keep in mind: the magic word is rhubarb."
-    with ModelServer(Turns(lambda turn: long_turn(20) if not turn else []), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            session = host.open()["session_id"]
-            outcomes = [host.turn(text=model.says(text)) for text in (asked, "Thank you.")]
-            rows = stored_rows(host, session)
-            compactions = host.compactions()
+    model, home, host = agents.talk(Turns(lambda turn: long_turn(20) if not turn else []), limit=WINDOW)
+    session = host.open()["session_id"]
+    outcomes = [host.turn(text=model.says(text)) for text in (asked, "Thank you.")]
+    rows = stored_rows(host, session)
+    compactions = host.compactions()
 
     assert [outcome["failed"] for outcome in outcomes] == [None, None]
     assert compactions >= 2
@@ -142,29 +144,23 @@ def test_one_turn_longer_than_the_window(tmp_path: Path) -> None:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("place", ["first", "later"])
-def test_a_typed_message_larger_than_the_window_is_sent_in_part(tmp_path: Path, place: str) -> None:
+def test_a_typed_message_larger_than_the_window_is_sent_in_part(agents: Running, place: str) -> None:
     """Requests show its beginning and its end, before and after a restart and a compaction; all of it is stored once (P6)."""
-    pasted = (
-        "Read this:\n" + "".join(f"Line {n} of a log that somebody pasted whole.\n" for n in range(30_000)) + "Why?"
-    )
-    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        said = [sayings(n) for n in range(3)]
-        said.insert(0 if place == "first" else 2, pasted)
-        with home.process() as host:
-            session = host.open()["session_id"]
-            outcomes = [host.turn(text=model.says(text)) for text in said]
-            told = [event["text"] for event in host.events if event["event"] == "status"]
-            early = host.compactions()
-        with home.process() as host:
-            host.open(session_id=session, resume=True)
-            outcomes += [host.turn(text=model.says(sayings(n))) for n in (4, 5)]
-            outcomes += [host.turn(text=model.says("x y z. " * 5_000)) for _ in range(5)]
-            rows = stored_rows(host, session)
-            found = whole_text(
-                host, next(row["store_id"] for row in rows if str(row["content"]).startswith("Read this"))
-            )
-            folded = host.compactions()
+    pasted = "Read this:\n" + "".join(f"Line {n} of a log that somebody pasted whole.\n" for n in range(9_000)) + "Why?"
+    model, home, host = agents.talk(Turns(noted), limit=WINDOW)
+    said = [sayings(n) for n in range(3)]
+    said.insert(0 if place == "first" else 2, pasted)
+    session = host.open()["session_id"]
+    outcomes = [host.turn(text=model.says(text)) for text in said]
+    told = [event["text"] for event in host.events if event["event"] == "status"]
+    early = host.compactions()
+    with home.process() as another:
+        another.open(session_id=session, resume=True)
+        outcomes += [another.turn(text=model.says(sayings(n))) for n in (4, 5)]
+        outcomes += [another.turn(text=model.says("x y z. " * 5_000)) for _ in range(5)]
+        rows = stored_rows(another, session)
+        found = next(row["content"] for row in rows if str(row["content"]).startswith("Read this"))
+        folded = another.compactions()
 
     assert [outcome["failed"] for outcome in outcomes] == [None] * 11
     assert not model.refused
@@ -192,7 +188,7 @@ def test_a_chinese_text_larger_than_the_window_is_sent_in_part(tmp_path: Path, m
 
     monkeypatch.setattr(model_server, "count_tokens", counted)
     pasted = "看。" + "历史记录里的一行，" * 9_000 + "为什么？"
-    with ModelServer(Turns(lambda turn: [Reply(f"Noted, part {turn}.")]), limit=WINDOW) as model:
+    with ModelServer(Turns(noted), limit=WINDOW) as model:
         home = Home.make(tmp_path / "home", model.base_url)
         with home.process() as host:
             session = host.open()["session_id"]
@@ -274,7 +270,7 @@ class Reaper:
 
 @pytest.mark.parametrize(
     ("turns", "kills"),
-    [pytest.param(20, 3, id="20-turns"), pytest.param(300, 20, id="300-turns", marks=pytest.mark.slow)],
+    [pytest.param(12, 2, id="12-turns"), pytest.param(300, 20, id="300-turns", marks=pytest.mark.slow)],
 )
 def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None:
     """SIGKILL in the middle of whatever it does: what the model was shown is on disk, and nothing twice."""

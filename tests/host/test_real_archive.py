@@ -12,6 +12,7 @@ import pytest
 from host.checks import assert_valid
 from host.drive import WINDOW, Home, Process, all_rows, compare
 from host.model_server import ModelServer, Reply, Request, Turns, count_tokens, text_of
+from host.shared import Running
 
 pytestmark = pytest.mark.host
 
@@ -73,7 +74,7 @@ def conversation(request: Request) -> list[dict[str, Any]]:
     return [message for message in request.messages if message["role"] != "system"]
 
 
-def test_stored_loaded_and_restored(tmp_path: Path) -> None:
+def test_stored_loaded_and_restored(agents: Running) -> None:
     """Store, ten more turns, load, restore: the saving is what was announced, and the originals come back equal."""
     agent = Agent(
         {
@@ -82,15 +83,13 @@ def test_stored_loaded_and_restored(tmp_path: Path) -> None:
             15: archive("restore", restore_insert_index=0),
         }
     )
-    with ModelServer(agent, limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            host.open()
-            session = talk(host, model, range(17))
-            live = host.live()["messages"]
-            rows = all_rows(host, session)
-            status = host.tool(name="lcm_status", args={})
-            compactions = host.compactions()
+    model, home, host = agents.talk(agent, limit=WINDOW)
+    host.open()
+    session = talk(host, model, range(17))
+    live = host.live()["messages"]
+    rows = all_rows(host, session)
+    status = host.tool(name="lcm_status", args={})
+    compactions = host.compactions()
     chats = model.of_kind("chat")
     stored, loaded, restored = agent.answers[0], agent.answers[1], agent.answers[-1]
     asked = next(n for n, request in enumerate(chats) if text_of(request.last) == "Go on with part 3.")

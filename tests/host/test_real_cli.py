@@ -12,6 +12,7 @@ import pytest
 from host.drive import WINDOW, Home, all_rows, compare, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Turns
 from host.scripts import busy_turn, sayings
+from host.shared import Running
 
 pytestmark = pytest.mark.host
 
@@ -27,12 +28,12 @@ NEVER_ENDS = sys.version_info[:2] == (3, 12) and importlib.util.find_spec("agent
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> None:
-    """``hermes chat --resume`` four times, two compactions or more: rows equal distinct messages."""
+    """``hermes chat --resume`` twice, two compactions or more: rows equal distinct messages."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         early = {"LCM_CONTEXT_THRESHOLD": "0.25"}
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=1, settings=early)
         sessions: list[str] = []
-        for turn in range(5):
+        for turn in range(3):
             shown, session = home.chat_once(model.says(sayings(turn)), resume=sessions[-1] if sessions else None)
             assert f"Done with turn {turn}." in shown
             sessions.append(session)
@@ -49,27 +50,25 @@ def test_each_turn_in_a_process_of_its_own(tmp_path: Path, in_place: bool) -> No
     assert not [row for row in rows if REVIEW in str(row["content"])]
 
 
-def test_new_compress_and_resume(tmp_path: Path) -> None:
+def test_new_compress_and_resume(terminal: Running) -> None:
     """Talk, compress with a focus, start anew, talk, come back: both conversations whole, each message once."""
-    with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            first = host.cli()["session_id"]
-            for turn in range(2):
-                host.cli_say(text=model.says(sayings(turn)))
-            host.cli_say(text="/compress listing 3")
-            compressed = host.compactions()
-            first = host.cli_say(text=model.says("Still there?"))["session_id"]
-            old = len(model.truth)
+    model, home, host = terminal.talk(Turns(busy_turn), limit=WINDOW)
+    first = host.cli()["session_id"]
+    for turn in range(2):
+        host.cli_say(text=model.says(sayings(turn)))
+    host.cli_say(text="/compress listing 3")
+    compressed = host.compactions()
+    first = host.cli_say(text=model.says("Still there?"))["session_id"]
+    old = len(model.truth)
 
-            second = host.cli_say(text="/new")["session_id"]
-            host.cli_say(text=model.says("Something else."))
-            new = len(model.truth)
+    second = host.cli_say(text="/new")["session_id"]
+    host.cli_say(text=model.says("Something else."))
+    new = len(model.truth)
 
-            back = host.cli_say(text=f"/resume {first}")["session_id"]
-            reply = host.cli_say(text=model.says("Where were we?"))["reply"]
-            rows = {session: stored_rows(host, session) for session in (first, second)}
-        truth = home.transcript(model.truth)
+    back = host.cli_say(text=f"/resume {first}")["session_id"]
+    reply = host.cli_say(text=model.says("Where were we?"))["reply"]
+    rows = {session: stored_rows(host, session) for session in (first, second)}
+    truth = home.transcript(model.truth)
 
     assert (compressed, back) == (1, first)
     assert second != first
@@ -78,20 +77,18 @@ def test_new_compress_and_resume(tmp_path: Path) -> None:
     assert not (difference := compare(truth[old:new], rows[second])), difference
 
 
-def test_undo_and_retry_keep_what_was_said(tmp_path: Path) -> None:
+def test_undo_and_retry_keep_what_was_said(terminal: Running) -> None:
     """The host takes messages out of its list, one of them to send it again: the store keeps all of them."""
-    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            session = host.cli()["session_id"]
-            for text in ("One.", "Two."):
-                host.cli_say(text=model.says(text))
-            host.cli_say(text="/undo")
-            host.cli_say(text=model.says("Three."))
-            undone = stored_rows(host, session)
-            said = list(model.truth)
-            retried = host.cli_say(text="/retry")["reply"]
-            rows = stored_rows(host, session)
+    model, _, host = terminal.talk(Turns(lambda turn: [Reply(f"Reply {turn}.")]))
+    session = host.cli()["session_id"]
+    for text in ("One.", "Two."):
+        host.cli_say(text=model.says(text))
+    host.cli_say(text="/undo")
+    host.cli_say(text=model.says("Three."))
+    undone = stored_rows(host, session)
+    said = list(model.truth)
+    retried = host.cli_say(text="/retry")["reply"]
+    rows = stored_rows(host, session)
 
     assert not (difference := compare(said, undone)), difference
     assert retried == "Reply 3."

@@ -13,6 +13,7 @@ import pytest
 from host.drive import WINDOW, Home, Process
 from host.model_server import ModelServer, Reply, Turns
 from host.scripts import busy_turn, sayings
+from host.shared import Running
 
 pytestmark = pytest.mark.host
 
@@ -129,14 +130,11 @@ def test_a_chats_commands_are_about_that_chat(tmp_path: Path) -> None:
     assert ids["2"] not in rebuilt
 
 
-def test_without_its_setting_there_is_no_slash_command(tmp_path: Path) -> None:
+def test_without_its_setting_there_is_no_slash_command(gateway: Running) -> None:
     """Off by default: the host knows no /lcm."""
-    with ModelServer(Turns(short)) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            host.gateway()
-            host.gateway_say(text="Hello.")
-            reply = host.gateway_say(text="/lcm status")["reply"]
+    _, _, host = gateway.talk(Turns(short))
+    host.gateway_say(text="Hello.", chat="off", user="off")
+    reply = host.gateway_say(text="/lcm status", chat="off", user="off")["reply"]
 
     assert "LCM status" not in str(reply)
 
@@ -148,19 +146,14 @@ def test_the_terminal_works_beside_a_running_agent(tmp_path: Path) -> None:
         with home.process() as host:
             session = host.open()["session_id"]
             host.turn(text=model.says("Tell me about the zebra."))
-            status, doctor, backup = (at_terminal(home, words) for words in ("status", "doctor", "backup"))
+            doctor, backup = (at_terminal(home, words) for words in ("doctor", "backup"))
             host.turn(text=model.says("And again."))
-            later = at_terminal(home, "status")
-            text = home.hermes("lcm", "preset", "suggest").stdout
-            refused = home.hermes("lcm", "explain", "msg_99")
+            status = at_terminal(home, "status")
             restore = home.hermes("lcm", "restore", "latest", "apply")
 
-    assert (status["session_id"], status["store"]["total_messages"]) == (session, 2)
+    assert (status["session_id"], status["store"]["total_messages"]) == (session, 4)
     assert (status["context_length"], status["context_length_source"]) == (WINDOW, "config.yaml")
     assert doctor["overall"] == "healthy", [each for each in doctor["checks"] if each["status"] != "pass"]
     assert backup["counts"]["messages"] == 2
-    assert later["store"]["total_messages"] == 4
-    assert "No preset is suggested: the defaults suit this context window." in text
-    assert refused.returncode == 2
     assert restore.returncode == 3
     assert "close the other program that holds the database" in restore.stderr

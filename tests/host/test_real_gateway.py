@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from host.checks import assert_kept, assert_valid, look
-from host.drive import WINDOW, Home, all_rows, compare, stored_rows
+from host.drive import WINDOW, Home, Process, all_rows, compare, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, last_said, text_of
 from host.scripts import busy_turn, long_turn, of_many, sayings, speaker
+from host.shared import GROUPS, Running
 
 pytestmark = pytest.mark.host
+
+
+def numbered(turn: int) -> Sequence[Reply]:
+    return [Reply(f"Reply {turn}.")]
 
 
 @pytest.mark.parametrize(
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Nine turns or more with three compactions, background reviews, and the agent rebuilt in between."""
+    """Six turns or more with three compactions, background reviews, and the agent rebuilt in between."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2)
+        early = {"LCM_CONTEXT_THRESHOLD": "0.4"}
+        home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2, settings=early)
         with home.process() as host:
             host.gateway()
             sessions = []
             for turn in range(20):
-                if turn == 5:
+                if turn == 4:
                     host.wait_reviews()
                     host.gateway_evict()
                 done = host.gateway_say(text=model.says(sayings(turn)))
                 assert (done["engine"], done["reply"]) == ("lcm", f"Done with turn {turn}.")
                 sessions.append(done["session_id"])
-                if turn >= 8 and host.compactions() >= 3:
+                if turn >= 5 and host.compactions() >= 3:
                     break
             host.wait_reviews()
             rows = all_rows(host, sessions[-1])
@@ -46,16 +53,13 @@ def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -
     assert not [row for row in rows if REVIEW in str(row["content"])]
 
 
-def test_a_first_turn_longer_than_the_window(tmp_path: Path) -> None:
+def test_a_first_turn_longer_than_the_window(gateway: Running) -> None:
     """The gateway writes its clean version of the request over whatever stands at the request's old place in the list."""
-    with ModelServer(Turns(lambda turn: long_turn(14) if not turn else []), limit=WINDOW) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            host.gateway()
-            for turn in range(3):
-                done = host.gateway_say(text=model.says(sayings(turn)))
-            rows = all_rows(host, done["session_id"])
-            compactions = host.compactions()
+    model, home, host = gateway.talk(Turns(lambda turn: long_turn(14) if not turn else []), limit=WINDOW)
+    for turn in range(3):
+        done = host.gateway_say(text=model.says(sayings(turn)), chat="long", user="long")
+    rows = all_rows(host, done["session_id"])
+    compactions = host.compactions()
 
     assert compactions
     assert not (difference := compare(home.transcript(model.truth), rows)), difference
@@ -65,49 +69,57 @@ OBSERVING = "observed Telegram group context may be provided in a separate conte
 
 
 @pytest.mark.parametrize("times", [False, True], ids=["without times", "with times"])
-@pytest.mark.parametrize("prompt", [OBSERVING, "a group"], ids=["within the next message", "joined to one message"])
 def test_lines_of_a_group_that_nobody_said_to_the_bot_are_their_speakers_own(
-    tmp_path: Path, prompt: str, times: bool
+    request: pytest.FixtureRequest, tmp_path: Path, times: bool
 ) -> None:
     """Groups whose bot hears all: such lines come again within what somebody says to the bot, or several as one message."""
-    silent = [["[Anna|1]\nthe dog barks"], ["[Dora|4]\nthe fox runs", "[Ben|2]\nthe cat sleeps"]]
-    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
-        shows = {"gateway": {"message_timestamps": {"enabled": times}}}
-        group = {"TELEGRAM_GROUP_ALLOWED_CHATS": "-5"}
-        home = Home.make(tmp_path / "home", model.base_url, config=shows, settings=group)
+    if not times:
+        _, _, host = request.getfixturevalue("gateway").talk(Turns(numbered))
+        overheard(host, "-5", OBSERVING)
+        overheard(host, "-6", "a group")
+        return
+    with ModelServer(Turns(numbered)) as model:
+        shows = {"gateway": {"message_timestamps": {"enabled": True}}}
+        home = Home.make(tmp_path / "home", model.base_url, config=shows, settings=GROUPS)
         with home.process() as host:
             host.gateway()
-            for turn, lines in enumerate(silent):
-                for line in lines:
-                    host.gateway_overhears(text=line, chat="-5")
-                done = host.gateway_say(text=f"[Carl|3]\nturn {turn}", chat="-5", overhearing=prompt)
-            rows = stored_rows(host, done["session_id"])
-            found = host.tool(name="lcm_grep", args={"query": "cat", "speaker": "Ben"})
+            overheard(host, "-5", OBSERVING)
+            overheard(host, "-6", "a group")
+
+
+def overheard(host: Process, group: str, prompt: str) -> None:
+    """Such lines in a group come within the next message (``OBSERVING``), or joined to one."""
+    silent = [["[Anna|1]\nthe dog barks"], ["[Dora|4]\nthe fox runs", "[Ben|2]\nthe cat sleeps"]]
+    replies = []
+    for turn, lines in enumerate(silent):
+        for line in lines:
+            host.gateway_overhears(text=line, chat=group)
+        done = host.gateway_say(text=f"[Carl|3]\nturn {turn}", chat=group, overhearing=prompt)
+        replies.append(done["reply"])
+    rows = stored_rows(host, done["session_id"])
+    found = host.tool(name="lcm_grep", args={"query": "cat", "speaker": "Ben"})
 
     shown = [re.sub(r"^\[\w{3} 20[^]]*\] ", "", row["content"]) for row in rows]
-    asked = [["[Carl|3]\nturn 0", "Reply 0."], ["[Carl|3]\nturn 1", "Reply 1."]]
+    asked = [[f"[Carl|3]\nturn {turn}", reply] for turn, reply in enumerate(replies)]
     assert shown == [*silent[0], *asked[0], *silent[1], *asked[1]]
     assert not [row for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
     assert [hit["speaker"] for hit in found["results"]] == ["Ben (2)"]
 
 
-def test_no_command_joins_the_lines_of_a_group_or_stores_one_twice(tmp_path: Path) -> None:
+def test_no_command_joins_the_lines_of_a_group_or_stores_one_twice(gateway: Running) -> None:
     """Several of them write the host's transcript anew, with neighbours as one message."""
-    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
-        home = Home.make(tmp_path / "home", model.base_url, settings={"TELEGRAM_GROUP_ALLOWED_CHATS": "-5"})
-        with home.process() as host:
-            host.gateway()
-            said, sessions = list[str](), list[str]()
-            for command in ("", "/undo", "/retry", "/compress", "/branch other"):
-                for line in (f"[Anna|1]\nfirst {command}", f"[Ben|2]\nthen {command}"):
-                    host.gateway_overhears(text=line, chat="-5")
-                    said.append(line)
-                if command:
-                    host.gateway_say(text=command, chat="-5", overhearing=OBSERVING)
-                done = host.gateway_say(text=f"[Carl|3]\nafter {command}", chat="-5", overhearing=OBSERVING)
-                said.append(f"[Carl|3]\nafter {command}")
-                sessions.append(done["session_id"])
-            rows = [row for each in dict.fromkeys(sessions) for row in stored_rows(host, each)]
+    _, _, host = gateway.talk(Turns(numbered))
+    said, sessions = list[str](), list[str]()
+    for command in ("", "/undo", "/retry", "/compress", "/branch other"):
+        for line in (f"[Anna|1]\nfirst {command}", f"[Ben|2]\nthen {command}"):
+            host.gateway_overhears(text=line, chat="-7")
+            said.append(line)
+        if command:
+            host.gateway_say(text=command, chat="-7", overhearing=OBSERVING)
+        done = host.gateway_say(text=f"[Carl|3]\nafter {command}", chat="-7", overhearing=OBSERVING)
+        said.append(f"[Carl|3]\nafter {command}")
+        sessions.append(done["session_id"])
+    rows = [row for each in dict.fromkeys(sessions) for row in stored_rows(host, each)]
 
     assert len(set(sessions)) == 2
     assert [row["content"].strip() for row in rows if row["role"] == "user"] == [each.strip() for each in said]
@@ -115,22 +127,19 @@ def test_no_command_joins_the_lines_of_a_group_or_stores_one_twice(tmp_path: Pat
     assert taken_back == ["[Ben|2]\nthen /undo"]
 
 
-def test_chats_of_one_process_do_not_mix(tmp_path: Path) -> None:
+def test_chats_of_one_process_do_not_mix(gateway: Running) -> None:
     """Two people talk in turns, one of them starts anew: three sessions, each with its own messages."""
-    with ModelServer(Turns(lambda turn: [Reply(f"Reply {turn}.")])) as model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        said: dict[str, list[str]] = {}
-        with home.process() as host:
-            host.gateway()
-            for number, chat in enumerate(["1", "2", "1", "2", "1"]):
-                if number == 4:
-                    host.gateway_say(text="/new", chat=chat, user=chat)
-                done = host.gateway_say(text=f"Message {number}", chat=chat, user=chat)
-                said.setdefault(done["session_id"], []).extend([f"Message {number}", f"Reply {number}."])
-            found = {}
-            for chat, session in zip("121", said, strict=True):
-                host.gateway_say(text="/help", chat=chat, user=chat)  # each chat reads with its own agent
-                found[session] = [row["content"] for row in stored_rows(host, session)]
+    _, _, host = gateway.talk(Turns(numbered))
+    said: dict[str, list[str]] = {}
+    for number, chat in enumerate(["1", "2", "1", "2", "1"]):
+        if number == 4:
+            host.gateway_say(text="/new", chat=chat, user=chat)
+        done = host.gateway_say(text=f"Message {number}", chat=chat, user=chat)
+        said.setdefault(done["session_id"], []).extend([f"Message {number}", f"Reply {number}."])
+    found = {}
+    for chat, session in zip("121", said, strict=True):
+        host.gateway_say(text="/help", chat=chat, user=chat)  # each chat reads with its own agent
+        found[session] = [row["content"] for row in stored_rows(host, session)]
 
     assert len(said) == 3
     assert found == said

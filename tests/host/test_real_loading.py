@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from host.drive import REPOSITORY, WINDOW, Home
 from host.model_server import ModelServer, Reply, Turns
+from host.shared import Running
 
 pytestmark = pytest.mark.host
 
 TOOLS = set(re.findall(r"- (lcm_\w+)", (REPOSITORY / "plugin.yaml").read_text()))
 
 
+def hello(_turn: int) -> Sequence[Reply]:
+    return [Reply("hello")]
+
+
 @pytest.fixture
 def model() -> ModelServer:
-    return ModelServer(Turns(lambda _turn: [Reply("hello")]))
+    return ModelServer(Turns(hello))
 
 
 def test_the_plugin_is_listed_and_enabled(tmp_path: Path, model: ModelServer) -> None:
@@ -33,27 +39,23 @@ def test_the_plugin_is_listed_and_enabled(tmp_path: Path, model: ModelServer) ->
     assert list(home.path.rglob("*lcm*.db*")) == []
 
 
-def test_the_engine_is_selected_and_its_tools_reach_the_model(tmp_path: Path, model: ModelServer) -> None:
+def test_the_engine_is_selected_and_its_tools_reach_the_model(agents: Running) -> None:
     """The agent runs on engine ``lcm``, and what the model is offered includes every tool of the manifest."""
-    with model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            opened = host.open()
-            host.turn(text="hello")
+    model, _, host = agents.talk(Turns(hello))
+    opened = host.open()
+    host.turn(text="hello")
 
     assert (opened["engine"], opened["context_length"]) == ("lcm", WINDOW)
     assert {"lcm_grep", "lcm_expand", "lcm_status"} <= TOOLS
     assert set(model.of_kind("chat")[0].tools) >= TOOLS
 
 
-def test_fifty_copies_open_nothing(tmp_path: Path, model: ModelServer) -> None:
+def test_fifty_copies_open_nothing(agents: Running) -> None:
     """Each agent gets a deep copy; fifty of them, bound to sessions, share the connections of the first."""
-    with model:
-        home = Home.make(tmp_path / "home", model.base_url)
-        with home.process() as host:
-            host.open()
-            host.turn(text="hello")
-            cost = host.copies(count=50)
+    _, _, host = agents.talk(Turns(hello))
+    host.open()
+    host.turn(text="hello")
+    cost = host.copies(count=50)
 
     assert (cost["names"], cost["distinct"]) == (["lcm"], 50)
     opened = [[name for name in cost[when] if Path(name).name.startswith("lcm")] for when in ("before", "after")]

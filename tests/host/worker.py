@@ -40,6 +40,7 @@ class Worker:
         self.seconds: dict[str, float] = {}
         self.calls: dict[str, int] = {}
         self._depth = threading.local()
+        self._observed = False
         self._compacted: set[int] = set()  # engines whose next request is the first after a compaction
 
     # ---- talking to the parent
@@ -70,6 +71,7 @@ class Worker:
         from run_agent import AIAgent
 
         self._observe_plugin()
+        self.history = []
         sessions = SessionDB()
         if resume and session_id:
             session_id = sessions.resolve_resume_session_id(session_id) or session_id
@@ -405,6 +407,9 @@ class Worker:
         """Time the plugin's entry points on its class and report compactions as events."""
         from hermes_cli.plugins import discover_plugins, get_plugin_context_engine, get_plugin_manager
 
+        if self._observed:
+            return
+        self._observed = True
         discover_plugins()
         prototype = get_plugin_context_engine()
         if prototype is None:
