@@ -236,7 +236,7 @@ class Holder:
             "for s in sys.argv[2:]: c.execute(s).fetchall()\nprint('held',flush=True)\nsys.stdin.read()"
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, str(path), *statements],
+            [sys.executable, "-I", "-S", "-c", code, str(path), *statements],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -393,6 +393,7 @@ def test_a_damaged_file_in_use_elsewhere_is_not_exchanged(tmp_path: Path, held: 
 def test_a_locked_file_is_waited_for_once(tmp_path: Path, held: list[Holder], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its triggers, its tables and its pages are read one after the other; each reader would wait as long as the first."""
     world = healthy(tmp_path)
+    world.close()
     held.append(Holder(world.path, *LOCKS_OUT))
     connect, opened = files._connect, list[Path]()
     monkeypatch.setattr(files, "_BUSY_S", 0.02)
