@@ -830,7 +830,7 @@ def test_a_thousand_hostile_queries_are_answered(large: Archive) -> None:
         work.is_bounded()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(st.characters(), max_size=80), mode=st.sampled_from(["full_text", "regex", None]))
 def test_no_query_raises(large: Archive, query: str, mode: str | None) -> None:
     """Whatever is typed."""
@@ -846,7 +846,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_arguments_raise(large: Archive, data: st.DataObject) -> None:
     """Any value for any argument of any tool: an answer or an error, in lines or as JSON."""
