@@ -83,7 +83,7 @@ def three(fleet: Fleet, host: Hosts) -> tuple[Host, Host, Host]:
     return a, b, c
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("heard", [False, True])
 @pytest.mark.parametrize("pinned", [False, True])
 def test_no_summary_of_what_was_purged_reaches_the_server(
@@ -158,6 +158,7 @@ def test_an_archive_that_was_made_after_the_purge_keeps_its_words(fleet: Fleet, 
         assert archived(each) == [f"{ABOUT_THE_REST} {ABOUT_THE_REST}"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [f"matching '{SECRET}'", "session s"])
 @pytest.mark.parametrize("at", ["another host", "the host of the policy"])
 def test_a_purge_reaches_every_host_though_a_policy_emptied_the_server_before(
@@ -185,6 +186,7 @@ def test_a_purge_reaches_every_host_though_a_policy_emptied_the_server_before(
         assert not says(each)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("pushed", [False, True])
 def test_summaries_that_a_policy_left_go_with_a_purge_of_another_host(
     fleet: Fleet, three: tuple[Host, Host, Host], pushed: bool
@@ -216,6 +218,7 @@ def archive_node(host: Host) -> None:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("unaware", [False, True])
 def test_an_archive_in_a_summarys_place_goes_with_a_purge(
     fleet: Fleet, three: tuple[Host, Host, Host], unaware: bool

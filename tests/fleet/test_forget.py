@@ -80,6 +80,7 @@ def test_a_purge_empties_the_server_and_certifies_it(fleet: Fleet, pair: tuple[H
     assert a.member.verify().sound
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", ["messages", "session", "principal", "before", "matching"])
 def test_each_way_to_name_messages_reaches_the_server_and_the_other_host(
     fleet: Fleet, pair: tuple[Host, Host], kind: str
@@ -146,6 +147,7 @@ def test_another_message_under_a_purged_number_stays(pair: tuple[Host, Host]) ->
     assert says(here(b))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["session s", "matching aardvark"])
 def test_a_message_of_the_server_goes_though_its_number_is_anothers_here(
     fleet: Fleet, pair: tuple[Host, Host], kind: str
@@ -229,7 +231,7 @@ def test_a_summary_that_another_host_made_meanwhile_goes_too(fleet: Fleet, host:
     assert not says(here(c))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("at", range(1, 9))
 def test_a_host_that_is_cut_off_while_it_forgets_goes_on(
     fleet: Fleet, host: Hosts, at: int, monkeypatch: pytest.MonkeyPatch
@@ -426,6 +428,7 @@ def test_a_hold_between_the_look_and_the_act_wins(
     assert all(SECRET in " ".join(here(each)) for each in (a, b))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["purge", "retention"])
 def test_what_goes_while_other_hosts_write_and_push_stays_gone(
     fleet: Fleet, pair: tuple[Host, Host], tmp_path: Any, kind: str

@@ -221,6 +221,7 @@ def test_a_host_that_lost_its_file_gets_it_back(fleet: Fleet, host: Hosts) -> No
     _settled(fleet, a, rows=len(live))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("between", [True, False], ids=["fetched in between", "fetched at the end"])
 @pytest.mark.parametrize("known", [True, False], ids=["known there", "new there"])
 def test_a_record_in_the_list_of_a_lost_file_is_a_message_on_no_host(
@@ -293,6 +294,7 @@ def _while_it_looks(host: Host, what: Callable[[], object]) -> None:
     host.member._state = state  # type: ignore[method-assign,assignment]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("role", ["the same role", "a role of its own"])
 @pytest.mark.parametrize("session", ["in one session", "in two"])
 def test_two_copies_that_send_at_the_same_moment(fleet: Fleet, host: Hosts, role: str, session: str) -> None:
@@ -332,6 +334,7 @@ def test_copies_under_one_role_take_few_numbers(fleet: Fleet, host: Hosts) -> No
     assert fleet.count("messages") == 14
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_a_new_server_gives_nobody_the_numbers_of_a_host_that_has_not_come_yet(
     postgres: Postgres, fleet: Fleet, host: Hosts, tmp_path: Path, first: str

@@ -228,7 +228,7 @@ WAYS = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("order", ["ab", "ba"])
 def test_a_conversation_that_is_edited_on_two_hosts_at_once_loses_nothing(host: Hosts, way: str, order: str) -> None:

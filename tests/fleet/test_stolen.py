@@ -176,7 +176,7 @@ UPDATE lcm.sessions SET compactions = 2147483647, platform = 'cli', host_key = '
 """.strip().splitlines()  # noqa: E501
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
 def test_rows_that_no_host_writes_hold_nothing_else_back(victim: Host, thief: Host, host: Hosts, garbage: str) -> None:
     """What another host pushes comes all the same, and this one goes on storing and pushing."""
@@ -289,6 +289,7 @@ def test_a_thief_keeps_nothing_of_others_from_being_purged(fleet: Fleet, victim:
     assert thief.sql("SELECT count(*) FROM lcm.messages WHERE flags & %s <> 0", Flag.PURGED) == [(0,)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("garbage", ["\\xdeadbeef", "\\xff", "\\xff7b7d", "\\x003762"])
 def test_rows_that_nobody_can_read_keep_no_purge_from_its_end(
     fleet: Fleet, victim: Host, thief: Host, garbage: str, monkeypatch: pytest.MonkeyPatch
@@ -388,7 +389,7 @@ SELECT p.messages FROM (SELECT conversation, id FROM lcm.messages ORDER BY id DE
 """
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("statement", STOPS, ids=range(len(STOPS)))
 def test_a_role_of_another_realm_stops_nobody(
     fleet: Fleet, victim: Host, host: Hosts, statement: str, monkeypatch: pytest.MonkeyPatch

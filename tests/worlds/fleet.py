@@ -16,7 +16,7 @@ import psycopg
 from hermes_lcm import command, runtime
 from hermes_lcm.config import Secret, load
 from hermes_lcm.fleet.member import Member, exact
-from hermes_lcm.fleet.server import Server, add_host, migrate
+from hermes_lcm.fleet.server import Server, add_host
 from hermes_lcm.recall.grep import Ask, grep
 from hermes_lcm.recall.paging import Room
 from hermes_lcm.runtime import Runtime
@@ -94,9 +94,7 @@ class Fleet:
 
     def __init__(self, postgres: Postgres, folder: Path) -> None:
         self.postgres, self.folder = postgres, folder
-        self.admin = postgres.database()
-        with Server(Secret(self.admin)).connected() as connection:
-            migrate(connection)
+        self.admin = postgres.with_schema()
         self.tag = secrets.token_hex(3)  # roles are the whole server's
         self.hosts: list[Host] = []
 

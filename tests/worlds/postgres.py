@@ -21,6 +21,9 @@ from typing import Any
 
 import psycopg
 
+from hermes_lcm.config import Secret
+from hermes_lcm.fleet import server
+
 _WAIT_S = 60.0
 _NAMED = os.environ.get("LCM_TEST_POSTGRES")  # read now: a test's environment has no settings of the developer's
 _NOBODY = "nobody"
@@ -60,6 +63,7 @@ class Postgres:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self._process: subprocess.Popen[bytes] | None = None
+        self._with_schema: dict[int, str] = {}
         self.start()
 
     def _run(self, name: str, *words: object) -> None:
@@ -72,12 +76,22 @@ class Postgres:
     def dsn(self, role: str, password: str, database: str) -> str:
         return f"postgresql://{role}:{password}@127.0.0.1:{self.port}/{database}"
 
-    def database(self) -> str:
-        """A fresh database; the superuser's connection string of it."""
+    def database(self, like: str = "template1") -> str:
+        """A fresh database, or a copy of another; the superuser's connection string of it."""
         name = f"t{secrets.token_hex(6)}"
         with psycopg.connect(self.admin, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {like}")
         return self.dsn("postgres", self._password, name)
+
+    def with_schema(self) -> str:
+        """A fresh database that has the schema, which is made once for the server (a test may be of an earlier release)."""
+        steps = len(server.STEPS)
+        if steps not in self._with_schema:
+            made = self.database()
+            with server.Server(Secret(made)).connected() as connection:
+                server.migrate(connection)
+            self._with_schema[steps] = made.rpartition("/")[2]
+        return self.database(like=self._with_schema[steps])
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -153,8 +167,8 @@ class Postgres:
 @contextmanager
 def running() -> Iterator[Postgres]:
     """A server while the block lasts."""
-    server = Postgres()
+    made = Postgres()
     try:
-        yield server
+        yield made
     finally:
-        server.close()
+        made.close()
