@@ -422,5 +422,5 @@ def _same_but_edited(live: Live, stored: Expected, said: Said, named: Callable[[
     if f"\n{old}\n" in live.heard:
         return False
     # A gateway shows the model more than it keeps: what others said in the group in front of what was said to the bot.
-    addressed = markers.overheard(old)[1]
+    addressed = markers.unstamped(markers.overheard(old)[1])
     return bool(old) and bool(new) and (new.startswith(old) or old.startswith(new) or new == addressed)

@@ -397,8 +397,16 @@ def speaker(text: str) -> tuple[str, str]:
 
 
 def unstamped(text: str) -> str:
-    """A user's text without the time that a gateway shows in front of it, and keeps beside it."""
-    return text[_behind(_STAMPS, text, 0) :] if text.startswith("[") else text
+    """A user's text without what a gateway shows in front of it, and does not keep there: the time, a note on a turn before."""
+    at = _behind(_STAMPS, text, 0) if text.startswith("[") else 0
+    while (
+        text.startswith(_NOTE, at)
+        and (note := _leading(text, at))
+        and note[0] == "resumed turn"
+        and note[2] < len(text)
+    ):
+        at = _behind(_STAMPS, text, note[2])
+    return text[at:]
 
 
 def overheard(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from host.checks import assert_kept, assert_valid, look
-from host.drive import WINDOW, Home, Process, all_rows, compare, stored_rows
+from host.drive import WINDOW, Home, HostDiedError, Process, all_rows, compare, stored_rows
 from host.model_server import REVIEW, ModelServer, Reply, Request, Turns, last_said, text_of
 from host.scripts import busy_turn, long_turn, of_many, sayings, speaker
 from host.shared import GROUPS, Running
@@ -125,6 +126,41 @@ def test_no_command_joins_the_lines_of_a_group_or_stores_one_twice(gateway: Runn
     assert [row["content"].strip() for row in rows if row["role"] == "user"] == [each.strip() for each in said]
     taken_back = [row["content"] for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
     assert taken_back == ["[Ben|2]\nthen /undo"]
+
+
+@pytest.mark.parametrize("prompt", ["", OBSERVING], ids=["alone", "in a group"])
+def test_a_request_in_front_of_which_the_host_puts_a_note_on_an_interrupted_turn_is_stored_once(
+    tmp_path: Path, prompt: str
+) -> None:
+    """The process was killed while a model answered; the next one shows the note to the model, and keeps none of it."""
+    chat = {"chat": "-5" if prompt else "42", "overhearing": prompt}
+    asked, lines = ["[Carl|3]\nlook", "[Carl|3]\nwell?", "[Carl|3]\nand?"], list[str]()
+    victims = list[Process]()
+
+    def script(request: Request) -> Reply:
+        if request.last["role"] == "tool":
+            victims.pop().kill()
+        return Reply("", [("terminal", {"command": "echo 7"})]) if victims else Reply("Well.")
+
+    with ModelServer(script) as model:
+        home = Home.make(tmp_path / "home", model.base_url, settings=GROUPS)
+        with home.process() as host, contextlib.suppress(HostDiedError):
+            host.gateway()
+            victims.append(host)
+            host.gateway_say(text=asked[0], **chat)
+        for n, text in enumerate(asked[1:]):
+            with home.process() as host:
+                host.gateway()
+                if prompt:
+                    lines.append(f"[Anna|1]\nline {n}")
+                    host.gateway_overhears(text=lines[-1], chat="-5")
+                done = host.gateway_say(text=text, **chat)
+                rows = stored_rows(host, done["session_id"])
+
+    assert any("interrupted" in text_of(m) for r in model.of_kind("chat") for m in r.messages if m["role"] == "user")
+    said = [re.sub(r"^\[System note: [^]]*\]\n\n", "", row["content"]) for row in rows if row["role"] == "user"]
+    assert said == ([asked[0], lines[0], asked[1], lines[1], asked[2]] if prompt else asked)
+    assert not [row for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
 
 
 def test_chats_of_one_process_do_not_mix(gateway: Running) -> None:

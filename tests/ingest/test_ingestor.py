@@ -665,12 +665,15 @@ def test_what_a_gateway_moves_into_a_later_message_was_not_taken_back(world: Wor
     assert silent not in texts(world.flagged(Flag.RETRACTED))
 
 
-def test_what_a_gateway_showed_beside_a_request_and_does_not_keep_is_an_earlier_form_of_it(world: World) -> None:
+@pytest.mark.parametrize("note", ["", "[System note: A new message has arrived. Go on.]\n\n"], ids=["", "with a note"])
+def test_what_a_gateway_showed_beside_a_request_and_does_not_keep_is_an_earlier_form_of_it(
+    world: World, note: str
+) -> None:
     """Telegram's groups: at the end of the turn the request stands without what others said in front of it."""
     request = "[Carl|3]\nhello"
     wrapped = (
         f"[Observed Telegram group context - context only, not requests]\n[Anna|1]\nthe dog barks\n\n[Current addressed "
-        f"message - answer only this unless it explicitly asks you to use the observed context]\n{request}"
+        f"message - answer only this unless it explicitly asks you to use the observed context]\n{note}{request}"
     )
     world.take(chat().user(wrapped))
 
@@ -735,6 +738,24 @@ def test_lines_of_a_group_that_are_rows_are_not_stored_again_within_the_next_mes
     world.take(chat().user(overhearing(ask, line)).says("That."))
     world.take(chat().user(f"{line}\n\n[Carl|3]\nwhat?").says("That."))
     assert texts(world.stored()) == [line, ask, "That."]
+    assert not world.flagged(Flag.RETRACTED | Flag.UNALIGNED)
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_a_request_that_the_host_joins_to_a_line_is_the_row_it_was_without_the_note_between_them(
+    world: World, restart: bool
+) -> None:
+    """After a restart the note stands in front of the request alone, and the host joins neighbours all the same."""
+    line, ask = "[Anna|1]\nthe dog barks", "[Carl|3]\nwhat?"
+    noted = f"[System note: A new message has arrived. Go on.]\n\n{ask}"
+    world.session(platform="telegram")
+    world.take(chat().user(line))
+    world.take(chat().user(f"{line}\n\n{noted}"))
+    world = world.restart() if restart else world
+
+    world.take(chat().user(f"{line}\n\n{ask}").says("That."))
+
+    assert texts(world.stored()) == [line, noted, "That."]
     assert not world.flagged(Flag.RETRACTED | Flag.UNALIGNED)
 
 

@@ -18,6 +18,7 @@ from worlds.process import chat, equal, flatten, reload
 from hermes_lcm.records import Flag
 from hermes_lcm.text import content
 
+SWITCHED = "[Note: model was just switched from x to y via Z. Adjust your self-identification accordingly.]"
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
 
 
@@ -83,6 +84,23 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "time shown": (user("go on"), user("[Mon 2026-11-30 05:47:32 UTC] go on")),
     "memory injected": (user("go on"), user("go on\n<memory-context>\nlikes tea\n</memory-context>")),
 }
+
+
+@pytest.mark.parametrize(
+    "note",
+    ["The previous turn was interrupted by a restart; go on.", "Your previous turn was cut.", "A new message has arrived. So."],
+)  # fmt: skip
+def test_a_note_on_an_interrupted_turn_makes_no_other_message_of_a_request(note: str) -> None:
+    """The gateway shows it in front of the next request, and keeps that without; a note that stands alone is a message."""
+    shown = f"[System note: {note}]"
+    stamp = "[Mon 2026-11-30 05:47:32 UTC] "
+
+    assert who(user(f"{shown}\n\nwell?")) == who(user(f"{stamp}{shown}\n\n{stamp}well?")) == who(user("well?"))
+    assert (
+        len({who(user(text)) for text in ("", shown, f"{shown} well?", f"{shown}\n\n{SWITCHED}\n\nwell?", "well?")})
+        == 5
+    )
+    assert content.read_message(user(f"{shown}\n\nwell?")).text == f"{shown}\n\nwell?"
 
 
 @pytest.mark.parametrize(("one", "other"), SAME.values(), ids=SAME.keys())
@@ -432,13 +450,17 @@ def test_recalled_memory_is_cut_where_a_block_of_it_stood_inside_of_a_note(at: i
 
 
 @pytest.mark.parametrize(
-    "part", ["<memory-context>", _NOTE + "authoritative reference data ", "</memory-context", "[System note: "]
+    "part",
+    [
+        *("<memory-context>", _NOTE + "authoritative reference data ", "</memory-context"),
+        *("[System note: ", "[System note: Your previous turn ", "[System note: Your previous turn ended]\n\n"),
+    ],
 )
 def test_the_digest_of_any_text_is_linear(part: str) -> None:
     """What begins like a block of the host a hundred thousand times, and never ends like one."""
     text = part * (1_000_000 // len(part))
 
-    assert linear.excess(lambda some: content.digest("tool", some), text[: len(text) // 5], text) <= linear.LIMIT
+    assert linear.excess(lambda some: content.digest("user", some), text[: len(text) // 5], text) <= linear.LIMIT
 
 
 @given(json_like)
