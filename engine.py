@@ -382,9 +382,7 @@ class LCMEngine(ContextEngine):
     def overhear(self) -> None:
         """Lines of a group that nobody said to the bot, from the host's transcript: there each is its speaker's own."""
         self.overhears = True
-        if transcript := facts.session_transcript(self.session_db, self.session_id):
-            self.runtime.ingest_list(self.session_id, transcript)
-            self.runtime.ingest.only_read(self.session_id)
+        self.runtime.overhear(self.session_id, facts.session_transcript(self.session_db, self.session_id))
 
     def on_session_end(self, session_id: str, messages: Sequence[Mapping[str, Any]] | None = None, **_: Any) -> None:
         """A boundary (also inside every compaction). A list is a list; an empty one says nothing."""

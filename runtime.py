@@ -736,6 +736,12 @@ class Runtime:
         """Ingest a live list; a success resolves what had been wrong. ``source``: the platform, if not the session's."""
         return self.outlasting(lambda: self._ingest_list(session_id, messages, source, thorough, seen))
 
+    def overhear(self, session_id: str, transcript: Sequence[Mapping[str, Any]]) -> None:
+        """Lines of a group that nobody said to the bot, from the host's transcript: there each is its speaker's own."""
+        if transcript:
+            self.ingest_list(session_id, transcript)
+            self.ingest.only_read(session_id)
+
     def _note_past(self, session_id: str, messages: Sequence[Mapping[str, Any]]) -> None:
         """A session that begins here with more than one request was resumed, not made by /new: nothing is carried into it."""
         facts = self._pending.get(session_id)

@@ -216,9 +216,30 @@ def pre_gateway_dispatch(_runtime: Runtime | None, event: Any = None, session_st
         if callable(make) and source is not None:
             _gateway_key.set(str(make(source) or ""))
             break
-    engine = PROCESS.engines.with_key(command_key()) if str(getattr(event, "text", "")).startswith("/") else None
-    if engine is not None and engine.overhears:
-        engine.overhear()  # before a command joins them, or takes them back
+    if str(getattr(event, "text", "")).startswith("/"):
+        _overhear(session_store=session_store)
+
+
+@_survives("session hook", when=_chosen)
+def _overhear(runtime: Runtime, session_store: Any = None) -> None:
+    """Before a command joins the lines of a group that nobody said to the bot, or takes them back: each is stored as its own.
+
+    The host's transcript knows them; after a restart there is no engine yet.
+    """
+    engine = PROCESS.engines.with_key(command_key())
+    if engine is not None:
+        database, session_id = engine.session_db, engine.session_id
+    elif callable(peek := getattr(session_store, "peek_session_id", None)):
+        database, session_id = getattr(session_store, "_db", None), str(peek(command_key()) or "")
+    else:
+        return
+    transcript = facts.session_transcript(database, session_id)
+    observed = any(message.get("observed") for message in transcript)
+    if engine is not None and (engine.overhears or observed):
+        engine.overhear()
+    elif observed and runtime.stored(session_id) is not None:
+        runtime.overhear(session_id, transcript)
+        runtime.ingest.forget(session_id)  # the agent that comes reads it anew
 
 
 def command_key() -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from host.drive import Home, Process
 from host.model_server import ModelServer, Reply, Script, Turns
 
-GROUPS = {"TELEGRAM_GROUP_ALLOWED_CHATS": "-5,-6,-7"}
+GROUPS = {"TELEGRAM_GROUP_ALLOWED_CHATS": "-5,-6,-7,-8,-9"}
 
 
 class Running:

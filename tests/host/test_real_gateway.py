@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,11 +109,11 @@ def overheard(host: Process, group: str, prompt: str) -> None:
 
 
 def test_no_command_joins_the_lines_of_a_group_or_stores_one_twice(gateway: Running) -> None:
-    """Several of them write the host's transcript anew, with neighbours as one message."""
+    """Several of them write the host's transcript anew, with neighbours as one message; before the first no line was shown."""
     _, _, host = gateway.talk(Turns(numbered))
     said, sessions = list[str](), list[str]()
     for command in ("", "/undo", "/retry", "/compress", "/branch other"):
-        for line in (f"[Anna|1]\nfirst {command}", f"[Ben|2]\nthen {command}"):
+        for line in (f"[Anna|1]\nfirst {command}", f"[Ben|2]\nthen {command}") if command else ():
             host.gateway_overhears(text=line, chat="-7")
             said.append(line)
         if command:
@@ -161,6 +162,50 @@ def test_a_request_in_front_of_which_the_host_puts_a_note_on_an_interrupted_turn
     said = [re.sub(r"^\[System note: [^]]*\]\n\n", "", row["content"]) for row in rows if row["role"] == "user"]
     assert said == ([asked[0], lines[0], asked[1], lines[1], asked[2]] if prompt else asked)
     assert not [row for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
+
+
+def test_a_command_that_comes_first_after_a_restart_joins_no_lines_of_a_group_and_stores_none_twice(
+    tmp_path: Path,
+) -> None:
+    """No agent has been built by then whose engine could look."""
+    with ModelServer(Turns(numbered)) as model:
+        home = Home.make(tmp_path / "home", model.base_url, settings=GROUPS)
+        said, rows = list[str](), dict[str, list[dict[str, Any]]]()
+        for command in ("", "/retry", "/undo", "/fork"):
+            with home.process() as host:
+                host.gateway()
+                if command:
+                    host.gateway_say(text=command, chat="-5", overhearing=OBSERVING)
+                done = host.gateway_say(text=f"[Carl|3]\nafter {command}", chat="-5", overhearing=OBSERVING)
+                said.append(f"[Carl|3]\nafter {command}")
+                for line in (f"[Anna|1]\nfirst behind {command}", f"[Ben|2]\nthen behind {command}"):
+                    host.gateway_overhears(text=line, chat="-5")
+                    said.append(line)
+                rows = {each: stored_rows(host, each) for each in [*rows, done["session_id"]]}
+
+    assert len(rows) == 2
+    stored = [row for each in rows.values() for row in each]
+    assert [row["content"].strip() for row in stored if row["role"] == "user"] == [each.strip() for each in said[:-2]]
+    taken_back = [row["content"] for row in stored if {"retracted", "unaligned"} & set(row.get("flags") or ())]
+    assert taken_back == ["[Ben|2]\nthen behind /retry"]
+
+
+def test_a_line_of_a_group_is_a_row_in_each_form_that_its_speaker_gave_it(gateway: Running) -> None:
+    """An edit comes as a line of its own: before the bot was shown the line, or later; one brings the first words back."""
+    first, longer = "[Anna|1]\nthe dog barks", "[Anna|1]\nthe dog barks\n\nand howls"
+    forms = [[first, longer], [first], [longer, longer + " loudly"]]
+    _, _, host = gateway.talk(Turns(numbered))
+    for group, prompt in (("-8", OBSERVING), ("-9", "a group")):
+        expected = list[str]()
+        for turn, lines in enumerate(forms):
+            for line in lines:
+                host.gateway_overhears(text=line, chat=group)
+            done = host.gateway_say(text=f"[Carl|3]\nturn {turn}", chat=group, overhearing=prompt)
+            expected += [*lines, f"[Carl|3]\nturn {turn}", done["reply"]]
+        rows = stored_rows(host, done["session_id"])
+
+        assert [row["content"] for row in rows] == expected
+        assert not [row for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
 
 
 def test_chats_of_one_process_do_not_mix(gateway: Running) -> None:
