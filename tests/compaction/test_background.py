@@ -536,7 +536,7 @@ def due(world: World) -> int:
     engine = SimpleNamespace(
         model="m", provider="", base_url="", context_length=130_000, threshold_tokens=100_000, last_prompt_tokens=0,
         counted_tokens=0, compactions=0, fallback_context=False, last_compression={}, session_id="s", cache=Counter(),
-        config=world.config, name="lcm",
+        config=world.config, runtime=world.runtime, name="lcm",
     )  # fmt: skip
     state = command.engine_state(world.runtime, world.session(), engine)
     return int(state.background["next_fold"]["due"])
