@@ -46,7 +46,8 @@ class StoreError(LcmError):
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
-        self.remedy = remedy or self.remedy
+        if remedy:  # else ``way_out`` looks for that of the system's error behind it
+            self.remedy = remedy
 
 
 class StoreBusy(StoreError):

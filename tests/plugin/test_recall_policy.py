@@ -40,26 +40,31 @@ def sections(monkeypatch: pytest.MonkeyPatch) -> Sections:
     return Sections()
 
 
+def offer(offers: Offers, host: Sections) -> None:
+    """Offer the policy to a host, as the registration does."""
+    offers.take_section(host.register_system_prompt_section, registration.policy)
+
+
 def test_it_is_three_lines_of_at_most_120_tokens() -> None:
     assert (len(RECALL_POLICY.splitlines()), tokens.count(RECALL_POLICY) <= 120) == (3, True)
 
 
 def test_the_system_prompt_of_a_new_session_says_it(sections: Sections) -> None:
-    registration._register_policy(Offers(), sections)
+    offer(Offers(), sections)
 
     assert sections.shown() == RECALL_POLICY
 
 
 def test_it_can_be_turned_off(sections: Sections, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_RECALL_POLICY", "off")
-    registration._register_policy(Offers(), sections)
+    offer(Offers(), sections)
 
     assert sections.shown() == ""
 
 
 def test_nothing_is_said_where_another_engine_was_chosen(sections: Sections, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "selected_engine", lambda: "compressor")
-    registration._register_policy(Offers(), sections)
+    offer(Offers(), sections)
 
     assert sections.shown() == ""
 
@@ -67,7 +72,7 @@ def test_nothing_is_said_where_another_engine_was_chosen(sections: Sections, mon
 def test_a_host_that_takes_the_section_is_known(sections: Sections) -> None:
     """So the context message does not say it again."""
     offers = Offers()
-    registration._register_policy(offers, sections)
+    offer(offers, sections)
 
     assert offers.section_taken
 

@@ -1320,8 +1320,13 @@ def test_who_has_the_write_lock_waits_for_no_turn(tmp_path: Path) -> None:
     """A thread that has the turn waits for the lock: if its owner asked for the turn, both would wait for each other."""
     db = Database(tmp_path / "lcm.db")
     db.open()
+
+    def takes_turn() -> None:
+        with db.transaction():
+            pass
+
     with db.alone():
-        thread = threading.Thread(target=lambda: db.transaction().__enter__(), daemon=True)
+        thread = threading.Thread(target=takes_turn, daemon=True)
         thread.start()
         _until(lambda: db._turns.taken)
         before = time.monotonic()
@@ -1329,6 +1334,7 @@ def test_who_has_the_write_lock_waits_for_no_turn(tmp_path: Path) -> None:
             took = time.monotonic() - before
         with db.unreferenced():
             pass
+    thread.join(30)
     assert took < connection.CALLED_S
 
 
