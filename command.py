@@ -35,7 +35,7 @@ from .ops.doctor import verbs as doctor
 from .ops.forget import verbs as forget
 from .ops.status import UNREADABLE, status, unreadable
 from .recall.access import Access, EngineState
-from .runtime import LiveEngine, Runtime, by_itself, rights_of
+from .runtime import LiveEngine, Runtime, by_itself, numbers, rights_of
 from .search.scope import OWN_SESSION, Rights
 from .session import Session, principal_of
 from .text.printable import printable
@@ -695,18 +695,6 @@ def _with_next_fold(state: EngineState, runtime: Runtime, session: Session | Non
             fold = replace(fold, due=0, why="with the next message: a rotation was ordered")
     told = {"due": fold.due, "why": fold.why, "saves": round(fold.saves, 4)}
     return replace(state, background={**state.background, "next_fold": told})
-
-
-def numbers(engine: LiveEngine) -> EngineState:
-    """The numbers of an engine that answers depend on. All else of it is for people who look after it."""
-    return EngineState(
-        context_length=engine.context_length,
-        threshold_tokens=engine.threshold_tokens,
-        counted_tokens=engine.counted_tokens,
-        model=engine.model,
-        session_id=engine.session_id,
-        mode=engine.runtime.mode(engine.session_id) if engine.session_id else "full",
-    )
 
 
 def _live(runtime: Runtime, engine: LiveEngine, common: EngineState) -> EngineState:

@@ -1166,6 +1166,18 @@ def evidence(engine: LiveEngine, session_id: str) -> Evidence:
     return Evidence(engine.platform, engine.host_key, row, worker=host.is_worker())
 
 
+def numbers(engine: LiveEngine) -> EngineState:
+    """Numbers of an engine that answers depend on. All else of it is for people who look after it."""
+    return EngineState(
+        context_length=engine.context_length,
+        threshold_tokens=engine.threshold_tokens,
+        counted_tokens=engine.counted_tokens,
+        model=engine.model,
+        session_id=engine.session_id,
+        mode=engine.runtime.mode(engine.session_id) if engine.session_id else "full",
+    )
+
+
 def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "") -> Rights:
     """The rights of an engine's agent in a session (``session_id``: while nothing of it is stored).
 

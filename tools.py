@@ -22,7 +22,7 @@ from .recall.arguments import Address
 from .recall.evidence import Question
 from .recall.expand_query import answer, go_on
 from .recall.paging import Answer, Room, dumps
-from .runtime import LiveEngine, rights_of
+from .runtime import LiveEngine, numbers, rights_of
 from .schemas import TOOLS
 from .search.scope import Filters
 
@@ -52,7 +52,7 @@ def tool_access(
         costs = cache(lambda: engine.costs.of(messages))
         live = LiveList(messages, transcript, costs, engine.rewritable, lambda: engine.changed(messages, transcript))
     session = runtime.stored(session_id)
-    state = command.engine_state(runtime, session, engine) if tool in _TELL_ALL else command.numbers(engine)
+    state = command.engine_state(runtime, session, engine) if tool in _TELL_ALL else numbers(engine)
     return runtime.access(session, rights_of(engine, session, session_id), engine=state, live=live, home=engine.home)
 
 
