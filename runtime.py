@@ -738,7 +738,7 @@ class Runtime:
 
     def overhear(self, session_id: str, transcript: Sequence[Mapping[str, Any]]) -> None:
         """Lines of a group that nobody said to the bot, from the host's transcript: there each is its speaker's own."""
-        if transcript:
+        if transcript and self._admits(session_id, transcript):
             self.ingest_list(session_id, transcript)
             self.ingest.only_read(session_id)
 

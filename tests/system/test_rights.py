@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextvars import copy_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,6 +184,33 @@ def test_what_is_made_from_a_session_that_is_left_out_is_left_out(
 
     assert stored == [f"kept: {PIN}"]
     assert b"grandchild" not in b"".join(path.read_bytes() for path in hermes_home.rglob("lcm.db*"))
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["same process", "after a restart"])
+@pytest.mark.parametrize("setting", ["LCM_IGNORE_SESSION_PATTERNS", "LCM_STATELESS_SESSION_PATTERNS"])
+def test_a_command_stores_no_line_of_a_group_that_the_settings_leave_out(
+    setting: str, restarted: bool, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a command the host's transcript is looked at for lines that nobody said to the bot."""
+    key = "agent:main:telegram:group:-5"
+    (hermes_home / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
+    Gateway(hermes_home).agent("group", "telegram", key).says("said while the group was kept")
+    monkeypatch.setenv(setting, "telegram")
+    world = Gateway(hermes_home)
+    if not restarted:
+        world.agent("group", "telegram", key)
+    before = texts_of(world)
+    world.db.said["group"] = [{"role": "user", "content": f"[Anna|1]\n{OWL}", "observed": True}]
+    store = SimpleNamespace(get_session_key=lambda _: key, peek_session_id=lambda _: "group", _db=world.db)
+    command = SimpleNamespace(source="group", text="/help")
+    copy_context().run(world.hooks.pre_gateway_dispatch, event=command, session_store=store)
+
+    assert texts_of(world) == before
+    assert world.topics() == []
+
+
+def texts_of(world: Gateway) -> list[str]:
+    return [row.text for rows in world.runtime.store.row_batches() for row in rows]
 
 
 def test_ids_that_differ_in_a_password_only_are_two_sessions(
