@@ -220,7 +220,7 @@ def pre_gateway_dispatch(_runtime: Runtime | None, event: Any = None, session_st
         _overhear(session_store=session_store)
 
 
-@_survives("session hook", when=_chosen)
+@_survives("lines of a group", when=_chosen)  # a topic of its own: the hook around it goes on, and ends well
 def _overhear(runtime: Runtime, session_store: Any = None) -> None:
     """Before a command joins the lines of a group that nobody said to the bot, or takes them back: each is stored as its own.
 

@@ -10,11 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from worlds.gateway import Gateway
 from worlds.process import Chat, Script, alternates, chat, texts, tokens_of
 
 from hermes_lcm import runtime as runtime_module
@@ -101,6 +103,23 @@ def test_a_hook_that_fails_while_another_engine_is_in_use_leaves_no_database(
 
     assert hooks.command_key() == ""  # it is not the chat of the message before
     assert runtimes.runtimes() == []
+
+
+def test_a_look_at_a_groups_lines_that_fails_is_remembered(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a part of a hook that goes on without it, and is over with the next look."""
+    key = "agent:main:telegram:group:-5"
+    world = Gateway(hermes_home)
+    agent = world.agent("group", "telegram", key).says("hello")
+    store = SimpleNamespace(get_session_key=lambda _: agent.engine.host_key)
+    command = SimpleNamespace(source="group", text="/help")
+    with monkeypatch.context() as broken:
+        broken.setattr(world.db, "get_messages_as_conversation", lambda _: 1 / 0)
+        copy_context().run(world.hooks.pre_gateway_dispatch, event=command, session_store=store)
+        failed = world.topics()
+    copy_context().run(world.hooks.pre_gateway_dispatch, event=command, session_store=store)
+
+    assert len(failed) == 1
+    assert world.topics() == []
 
 
 def test_a_session_may_end_before_an_agent_begins(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:

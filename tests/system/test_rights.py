@@ -197,8 +197,7 @@ def test_a_command_stores_no_line_of_a_group_that_the_settings_leave_out(
     Gateway(hermes_home).agent("group", "telegram", key).says("said while the group was kept")
     monkeypatch.setenv(setting, "telegram")
     world = Gateway(hermes_home)
-    if not restarted:
-        world.agent("group", "telegram", key)
+    _alive = None if restarted else world.agent("group", "telegram", key)
     before = texts_of(world)
     world.db.said["group"] = [{"role": "user", "content": f"[Anna|1]\n{OWL}", "observed": True}]
     store = SimpleNamespace(get_session_key=lambda _: key, peek_session_id=lambda _: "group", _db=world.db)
