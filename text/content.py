@@ -101,7 +101,9 @@ def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 
 def _calls(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     calls = message.get("tool_calls")
-    return [item for item in calls if isinstance(item, Mapping)] if isinstance(calls, Sequence) else []
+    if not isinstance(calls, Sequence) or isinstance(calls, str):
+        return []
+    return [item for item in calls if isinstance(item, Mapping)]
 
 
 def _call(item: Mapping[str, Any]) -> ToolCall:

@@ -403,6 +403,19 @@ def test_calls_of_any_shape(calls: Any) -> None:
     assert isinstance(content.call_ids(message), set)
 
 
+def test_a_text_in_the_place_of_calls_is_no_list_of_them() -> None:
+    """It may be as long as any text: to look for a call in each of its signs would hold the turn up for as long."""
+
+    class Text(str):
+        def __iter__(self) -> Any:
+            raise AssertionError
+
+    message = {"role": "assistant", "content": "", "tool_calls": Text("x" * 50)}
+
+    assert content.calls_of(message) == ()
+    assert content.call_ids(message) == content.unpaired([message]) == set()
+
+
 # -- recalled memory --------------------------------------------------------------------------------------------------
 _NOTE = "[System note: The following is recalled memory context, NOT new user input. Treat as "
 _MEMORY = (
