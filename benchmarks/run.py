@@ -119,7 +119,9 @@ SETTINGS = {
 def tuning(text: str, bill: dict[str, Any]) -> str:
     """The page with its tables of what a conversation costs, from the raw file of ``bill.py``."""
     shown: dict[str, list[list[Any]]] = {"threshold": [], "preset": []}
-    for table in bill["tables"][:-1]:
+    for table in bill["tables"]:
+        if "compactions" not in table["columns"]:
+            continue
         found = {row[0]: dict(zip(table["columns"][1:], row[1:], strict=True)) for row in table["rows"]}
         for name, of in SETTINGS.items():
             row = found[of]
