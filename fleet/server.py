@@ -31,7 +31,9 @@ SILENCE_S: Final = STATEMENT_MS / 1000 + 10.0
 _LOCK_MS: Final = 5_000
 _INSTALL: Final = "in Hermes' environment: pip install 'psycopg[binary,pool]'"
 _INIT: Final = "let the operator of the server run `hermes lcm fleet init` with this release"
-_ANEW: Final = "make an empty database, and let LCM_FLEET_DSN name it: each host sends everything again"
+_ANEW: Final = (
+    "let LCM_FLEET_DSN name an empty database, and begin anew: `hermes lcm fleet init`, then again for each host"
+)
 _LOOK: Final = "see that the server runs, that LCM_FLEET_DSN names it, and that its role may log in"
 _LOCKED: Final = "try again; on the server, `SELECT pid, usename, query FROM pg_stat_activity` shows who may keep it"
 #: Held while the schema is made or changed: two operators at once.
@@ -205,12 +207,18 @@ def refuse_other_versions(connection: Connection[tuple[Any, ...]]) -> None:
             f"the fleet's server is PostgreSQL {version // 10000}; 15 is the oldest that works", "update it"
         )
     found = _version(connection)
+    _refuse_unreleased(found)
     if found < VERSION:
         raise FleetError(f"the fleet's schema is version {found}; this release needs {VERSION}", _INIT)
     if found > VERSION:
         raise FleetError(
             f"the fleet's schema is version {found}; this release knows {VERSION}", "update the plugin on this host"
         )
+
+
+def _refuse_unreleased(version: int) -> None:
+    if 0 < version < min(STEPS):
+        raise FleetError(f"the fleet's schema is version {version}, which no release wrote", _ANEW)
 
 
 def _version(connection: Connection[tuple[Any, ...]]) -> int:
@@ -226,8 +234,7 @@ def migrate(connection: Connection[tuple[Any, ...]]) -> tuple[int, int]:
     if connection.info.server_version < LEAST_SERVER:
         refuse_other_versions(connection)
     before = _version(connection)
-    if 0 < before < min(STEPS):
-        raise FleetError(f"the fleet's schema is version {before}, which no release wrote", _ANEW)
+    _refuse_unreleased(before)
     for number, step in STEPS.items():
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SCHEMA_LOCK,))

@@ -250,6 +250,20 @@ def test_a_schema_that_no_release_wrote_is_refused_and_left_as_it_is(fleet: Flee
         assert admin.execute("SELECT value FROM lcm.meta").fetchall() == [("5",)]
 
 
+def test_a_host_of_such_a_server_is_told_how_to_begin_anew(fleet: Fleet) -> None:
+    """Its operator's `fleet init` would refuse as well, so nobody is sent there."""
+    with psycopg.connect(fleet.admin) as admin:
+        admin.execute("UPDATE lcm.meta SET value = '5'")
+    with (
+        pytest.raises(FleetError, match="no release wrote") as refused,
+        server.Server(Secret(fleet.role("host"))).checked(),
+    ):
+        pass
+
+    assert "empty database" in refused.value.remedy
+    assert "for each host" in refused.value.remedy  # an empty database knows no host's realm
+
+
 def test_an_upgrade_that_a_reader_stands_in_the_way_of_says_so(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may read leaves a transaction open; the server answers well, and the next try does it."""
     one_more_step(monkeypatch, "ALTER TABLE lcm.nodes ADD more int")
