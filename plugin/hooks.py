@@ -216,7 +216,7 @@ def pre_gateway_dispatch(_runtime: Runtime | None, event: Any = None, session_st
         if callable(make) and source is not None:
             _gateway_key.set(str(make(source) or ""))
             break
-    if str(getattr(event, "text", "")).startswith("/"):
+    if str(getattr(event, "text", "")).startswith("/") and getattr(source, "chat_type", "") != "dm":
         _overhear(session_store=session_store)
 
 

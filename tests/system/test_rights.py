@@ -208,6 +208,19 @@ def test_a_command_stores_no_line_of_a_group_that_the_settings_leave_out(
     assert world.topics() == []
 
 
+def test_a_command_of_two_reads_no_transcript(hermes_home: Path) -> None:
+    """Nobody is overheard there, and a long one takes its time to read, while other chats wait."""
+    (hermes_home / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
+    world, read = Gateway(hermes_home), list[str]()
+    database = SimpleNamespace(get_messages_as_conversation=lambda session_id: read.append(session_id) or [])
+    store = SimpleNamespace(get_session_key=str, peek_session_id=lambda _: "s", _db=database)
+    for chat_type in ("group", "dm"):
+        command = SimpleNamespace(source=SimpleNamespace(chat_type=chat_type), text="/help")
+        copy_context().run(world.hooks.pre_gateway_dispatch, event=command, session_store=store)
+
+    assert read == ["s"]
+
+
 def texts_of(world: Gateway) -> list[str]:
     return [row.text for rows in world.runtime.store.row_batches() for row in rows]
 
