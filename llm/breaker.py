@@ -98,7 +98,7 @@ class Breaker:
         return self._routes[route].chunks
 
     def refused(self, route: str, reason: str, chunk: str = "") -> None:
-        """Note that no answer of the route about a chunk was a summary. Its pause doubles with each further chunk."""
+        """Note that no answer of the route about a chunk was a summary. Its pause is longer the second time."""
         with self._lock:
             state = self._routes.setdefault(route, _Route())
             state.refusals += 1

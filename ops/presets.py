@@ -88,7 +88,7 @@ CHOICES: tuple[Preset, ...] = (
     Preset(
         "economy", "any", "The lowest cost: compaction at a quarter of the window, or before it where that pays.",
         (("context_threshold", 0.25), ("fold_early", "auto"), ("low_water", 0.6), ("prefix_share", 0.35)),
-        0, 10_000_000, _MEASURED,
+        100_000, 10_000_000, _MEASURED,
     ),
     Preset(
         "balanced", "any", "The defaults: a compaction comes where the prices say that it pays, at three quarters at the latest.",
@@ -187,7 +187,7 @@ def described(preset: Preset, config: Config) -> dict[str, Any]:
     own = [name for name in wanted if config.provenance(name) != "default" and name not in plan.changes]
     chosen = {
         KNOBS[name].env: {
-            "value": getattr(config, name), "source": config.provenance(name), "preset": wanted[name]
+            "value": getattr(config, name), "source": config.provenance(name), "preset": wanted[name],
         }
         for name in own
     }  # fmt: skip

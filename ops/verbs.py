@@ -173,7 +173,8 @@ def use_preset(deps: Access, words: Words) -> Answer:
     for name, value in plan.changes.items():
         new = f"{setting_text(KNOBS[name].default)} (the default)" if value is None else setting_text(value)
         now = setting_text(getattr(deps.config, name))
-        lines.append(f"{name}: {now}{' (the default)' if now == new else ''} -> {new}")
+        source = " (the default)" if deps.config.provenance(name) == "default" else ""
+        lines.append(f"{name}: {now}{source} -> {new}")
     lines += [f"{name} stays {setting_text(getattr(deps.config, name))}: {why}" for name, why in plan.kept.items()]
     data = {"preset": preset.name, "changes": plan.changes, "kept": plan.kept, "applied": words.apply}
     if not plan.changes:
