@@ -396,7 +396,7 @@ class Runtime:
         """Tables that the file has lost. What they do not concern goes on."""
         try:
             lost = Survey(db).lost_tables()
-        except StoreCorrupt:  # a page of the notes is damaged: whoever needs them meets it
+        except StoreCorrupt:  # a page of the notes is damaged: the next read of them meets it
             return []
         said = f"a part of the database file is gone: {lacked(lost)}" if lost else ""
         remedy = "`/lcm doctor repair` says what can be saved; or restore a backup: `/lcm restore` lists them"
@@ -480,7 +480,7 @@ class Runtime:
         return self._sessions.get(session_id) or self.sessions.find(session_id)
 
     def _bring(self, session_id: str) -> None:
-        """Bring a conversation over into what stands in for the database."""
+        """Bring a conversation over into the stand-in for the database."""
         if self.db.stands_in:
             self.standby.copy(session_id)
 

@@ -2,7 +2,7 @@
 Pressure of a prompt on its window: two measures of its size, when a compaction is due, when another pass is worth trying.
 
 The host estimates a request; the provider counts it. ``Calibration`` learns how far the estimates are from the counts: online
-ratios per model and content class, kept between processes by whoever owns them. A request is a mix of classes and the provider
+ratios per model and content class, kept between processes by their owner. A request is a mix of classes and the provider
 tells one number for all of it, so each class moves by its share in the error. Only ever used to act earlier: a ratio below one
 (the estimate was too high) changes nothing, because acting late is what ends a session. Before a provider has said anything, a
 count of the text itself stands in: characters/4 is three times too low for Chinese. ``Pressure`` is the policy of one agent;

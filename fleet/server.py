@@ -182,9 +182,8 @@ def translated() -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as exc:
         raise FleetError(f"the fleet's server refuses this role: {_said(exc)}", _LOOK) from exc
     except psycopg.Error as exc:
-        if (
-            isinstance(exc, psycopg.ProgrammingError) and exc.sqlstate is None
-        ):  # of the connection string, which it may quote
+        # Of the connection string, which it may quote.
+        if isinstance(exc, psycopg.ProgrammingError) and exc.sqlstate is None:
             raise FleetError("LCM_FLEET_DSN is not a connection string of PostgreSQL", _LOOK) from None
         raise FleetError(f"the fleet's server refuses a statement: {_said(exc)}") from exc
 

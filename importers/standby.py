@@ -307,7 +307,7 @@ class Standby:
 
     def _merge_left(self, *, but: Path | None = None) -> bool:
         """Merge the stand-ins that ended processes left beside the database, and what was saved of files that were replaced."""
-        with suppress(StoreError):  # whoever needs it meets that
+        with suppress(StoreError):  # the next read of it meets that
             self._db.open()  # another file may have come in its place, and what was in this one beside it
         left = [path for path in standby.free(self._db.path, self._db.file) if path != but]
         mine = [standby.claimed(self._db.path, path) for path in left]

@@ -116,7 +116,7 @@ def _of_lossless_claw(deps: Access, path: Path) -> bool:
         if not header(path).sqlite:
             return False
     except StoreError:
-        return False  # it cannot be read: whoever reads it as a transcript says so
+        return False  # it cannot be read: reading it as a transcript says so
     with Foreign(path) as source:
         kind = source.kind.name
     if kind == OPENCLAW:

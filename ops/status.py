@@ -364,7 +364,7 @@ def _settings(deps: Access) -> dict[str, Any]:
 
 
 def sensitive(config: Config) -> dict[str, Any]:
-    """Kinds of secrets that are redacted, and what stands in their place."""
+    """Kinds of secrets that are redacted, and their placeholders."""
     return {
         "enabled": config.sensitive_patterns_enabled,
         "patterns": list(config.sensitive_patterns),

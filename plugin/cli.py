@@ -83,7 +83,7 @@ def setup(parser: argparse.ArgumentParser) -> None:
 def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
     """Words count behind options too (`rotate --session s1 apply`): argparse takes those of one place only.
 
-    What stands behind a `--` is words, whatever it looks like. An option that is none of ours is refused here: the
+    Arguments behind a `--` are words, also those that look like options. An option that is none of ours is refused here: the
     host would answer with the usage of all its commands.
     """
     parse = parser.parse_known_args

@@ -111,7 +111,7 @@ _TOKENIZE = "tokenize='porter unicode61 remove_diacritics 2'"
 SCHEMA = (
     f"CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING fts5(text, context, content='', {_TOKENIZE})",
     "CREATE VIRTUAL TABLE IF NOT EXISTS message_terms USING fts5vocab('message_index', 'row')",
-    # What stands in front of a message helps to find it, but a word of its own is worth more.
+    # The end of the message before helps to find it, but a word of its own is worth more.
     "INSERT INTO message_index(message_index, rank) VALUES ('rank', 'bm25(1.0, 0.3)')",
     # A piece of the index with its record's head just fills pages of the database of 1 KiB: a few bytes more, and each would
     # leave a fifth page nearly empty.

@@ -55,7 +55,7 @@ CALLED_S = 2.0
 BACKUP_S = 600.0
 TOLD_STEPS, COPYING = 10_000, 5  # steps of SQLite: between two words of progress; to copy a row
 COPIED_PAGES = 4096
-#: Of the write-ahead log: above this whoever has the file open folds it back, above the other one the worker does after a turn.
+#: Of the write-ahead log: above this size each process that has the file open folds it back, above the other one the worker.
 LARGE_LOG_BYTES = 2_000_000
 WORTH_LOG_BYTES = 256_000
 #: Small: twenty tables and indexes of a page each are much beside one short conversation, and a commit writes whole pages. With
@@ -90,7 +90,7 @@ SMALL_FILE_BYTES = 2_000_000
 def _folder(folder: Path, *, alone: bool) -> Iterator[None]:
     """Lock of a folder beside others that open files there, or ``alone``: none opens one meanwhile. Where there are such locks.
 
-    Raises StoreBusy where another keeps it for too long: whoever waits here keeps the threads of a process waiting.
+    Raises StoreBusy where another keeps it for too long: the other threads of the process wait as well.
     """
     handle = None
     try:
@@ -157,7 +157,7 @@ class Database:
         self._opened: Identity | None = None
         self._log = disk.SharedSync(self._log_name)
         self._left = Left(self.path, self.path)
-        #: What was found wrong with the file when it was opened again, in words; for whoever is told that it was opened.
+        #: What was found wrong with the file when it was opened again, in words; shown to callers that are told of the opening.
         self.notice = ""
         self._tables: object = None  # the file, and the state of its tables, that were looked at
         self._depth = 0
@@ -336,8 +336,8 @@ class Database:
     def _leave(self) -> None:
         """Close connections to a file that lost its name or its log meanwhile; what only they show is kept.
 
-        A log is removed by SQLite itself where another program's locks cancelled ours: whoever opened and closes a file drops
-        all POSIX locks that its process has on it. After a fork the connections are the parent's.
+        A log is removed by SQLite itself where another program's locks cancelled ours: closing any descriptor of a file drops
+        all POSIX locks that the process has on it. After a fork the connections are the parent's.
         """
         left = self._left if self.file == self.path else Left(self.file, self.path)
         self._keep(left)

@@ -14,7 +14,7 @@ from typing import Final
 from . import salience
 from .salience import lazy
 
-#: What stands in front of a rule and says nothing of it.
+#: Words in front of a rule that say nothing of it.
 _LEAD: Final = lazy(
     r"(?:(?:oh|ok(?:ay)?|and|but|also|so|yes|yeah|yep|no(?=[,.!])|wait(?=[,.!])|hm+|well|right|hey|hi|hello|"
     r"please|pls|btw|by the way|fyi|"

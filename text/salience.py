@@ -99,7 +99,7 @@ _ROLES: Final = {"user": 2.0, "summary": 1.5, "assistant": 1.2, "tool": 1.0, "ho
 _WORD = lazy(r"[A-Za-z0-9_./@~+:#%$€£¥\\=?&,-]+")
 _CODE = lazy(r"E[A-Z]{4,20}|SIG[A-Z]{3,6}|(?:[A-Z][A-Za-z0-9]{1,40})?[A-Za-z](?:Error|Exception|Warning|Failure|Fault)")
 _ISO = lazy(r"(?:19|20)\d\d[-/.](?:0?[1-9]|1[0-2])[-/.](?:[0-2]?\d|3[01])")
-#: What stands between slashes in a pattern, a substitution or a chain of calls, and is no path.
+#: Text between slashes that is a pattern, a substitution or a chain of calls, and no path.
 _PATTERN = lazy(
     r".*\\[a-zA-Z.]|[$^]/|/[$^]|[sy]/(?:[^/.]*$|[^/]*/[^/]*/[gimp]*$)|.*/\.(?:test|exec|match|matchAll|replace|split)$"
 )

@@ -20,7 +20,7 @@ LINE_END: Final = re.compile(r"\r?\n|(?:\\{1,8}r)?\\{1,8}n")
 REDACTED: Final = "[redacted:"
 
 # Python before 3.11.5 matches wrongly where a group that may backtrack is repeated possessively: ``(?:a{1,8}b)++``.
-# What stands between a name and its value, and the value: quoted (at any depth of escaping) or not.
+# Signs between a name and its value, and the value: quoted (at any depth of escaping) or not.
 _END = r"(?P<tail>[\w.-]{0,40}+)(?:\\{0,8}+[\"']\]?)?\s{0,8}+(?::=|=>|[=:](?!=)|%3[dDaA]"
 _END += r"|(?:[\s,]|\\{1,8}n){0,40}+\\{0,8}[\"']?value\\{0,8}[\"']?\s{0,4}:)\s{0,8}+(?:[|>][+-]?\s{1,20}+)?"
 _QUOTED = r"(?P<bs>\\{0,8}+)(?P<q>[\"'`])(?P<quoted>(?:(?!(?<!\\)(?P=bs)(?P=q))[^\r\n]){1,4096})"
@@ -193,7 +193,7 @@ def _private_key(text: str, at: int) -> Match | None:
 
 
 _PEM_HEAD = re.compile(r"-----BEGIN[ +][A-Z0-9 +]{0,40}PRIVATE[ +]KEY(?:[ +]BLOCK)?-----")
-# What stands between its lines: borders, numbers, marks of quotations, comments and differences, quotes of strings.
+# Signs between its lines: borders, numbers, marks of quotations, comments and differences, quotes of strings.
 _BETWEEN = r"[\s│┃║|>#*:→]++|\\{1,8}+[nrt/\"']|&gt;|<br ?/?>|[\"',+]\s{0,40}+|(?<=\n)-(?!-)"
 _PEM_BODY = re.compile(
     rf"(?:(?:{_BETWEEN}|\d{{1,6}}+(?=[:→│┃║|\t]|\\{{1,8}}t))*+[A-Z][\w-]{{1,30}}+: [^\n\\]{{1,200}}+){{0,6}}"
@@ -408,7 +408,7 @@ def _services(prefixes: Mapping[str, str], size: int | None) -> Rule:
 #: How the number of an account of Discord begins in base64: with its first digit.
 _SNOWFLAKES: Final = ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT")
 
-# What stands in front of the password: other fields, and perhaps the end of a line behind them.
+# Text in front of the password: other fields, and perhaps the end of a line behind them.
 _FIELD_BEFORE: Final = re.compile(
     rf"(?i:{_OF_CONNECTION})[^\s=]{{1,128}}\s{{1,40}}\Z"
     r"|(?:;[\w ]{2,24}=[^;=\s]{1,80};|[?&][\w.-]{1,40}=[^&=\s]{1,80}&|/\w{1,40}\?)"

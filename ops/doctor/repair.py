@@ -119,7 +119,7 @@ _SOME_ARE_LEFT = """
 DELETE FROM meta WHERE key LIKE 'lost:%' AND EXISTS
        (SELECT 1 FROM messages WHERE conversation_id = CAST(substr(key, 6) AS INTEGER))
 """
-#: Columns that a message's stored JSON says too, and what stands for others that another program removed.
+#: Columns that a message's stored JSON says too, and values for others that another program removed.
 _SAID_TOO: Final = ("role", "tool_name", "answers", "digest", "tokens", "chars", "said_at")
 _OTHERWISE: Final = {
     "messages.pos": "UPDATE messages SET pos = seq",
