@@ -225,19 +225,22 @@ def _seen(text: str, at: int) -> Iterator[str]:
 
 
 @lru_cache
-def _as_seen(words: tuple[str, ...]) -> tuple[str, ...]:
+def _as_seen(words: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Words as they are seen, and all of their beginnings."""
     spelled = ("".join(parts) for word in words for parts in product(*(_PAIRS.get(char, char) for char in word)))
-    return tuple("".join(map(_looks, each)) for each in spelled)
+    seen = frozenset("".join(map(_looks, each)) for each in spelled)
+    return seen, frozenset(each[:n] for each in seen for n in range(1, len(each)))
 
 
 def begins(text: str, at: int, words: tuple[str, ...]) -> bool:
     """Does the text from a place on look as if it began with one of these words?"""
-    said, words = "", _as_seen(words)
+    seen, beginnings = _as_seen(words)
+    said = ""
     for char in _seen(text, at):
         said += char
-        if said in words:
+        if said in seen:
             return True
-        if not any(word.startswith(said) for word in words):
+        if said not in beginnings:
             return False
     return False
 
