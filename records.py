@@ -81,7 +81,7 @@ class Message:
     role: str
     text: str
     calls: tuple[ToolCall, ...]
-    answers: str | None
+    tool_call_id: str | None
     tool_name: str | None
     digest: bytes
     stored_json: bytes
@@ -104,7 +104,7 @@ class Stored:
     pos: float
     role: str
     tool_name: str | None
-    answers: str | None
+    tool_call_id: str | None
     digest: bytes
     tokens: int
     chars: int

@@ -165,7 +165,7 @@ class MessageStore:
                     (
                         row.address, row.address, conversation_id, session_key, seq, seq if row.pos is None else row.pos,
                         content.storable(message.role), content.storable(message.tool_name),
-                        content.storable(message.answers), message.digest, message.tokens, len(message.text),
+                        content.storable(message.tool_call_id), message.digest, message.tokens, len(message.text),
                         message.said_at, row.stored_at or now, source, message.flags | row.flags, row.revises, ready.stored_json,
                     ),
                 )  # fmt: skip
@@ -283,7 +283,7 @@ class MessageStore:
                         len(m.text),
                         m.tokens,
                         content.storable(m.tool_name),
-                        content.storable(m.answers),
+                        content.storable(m.tool_call_id),
                         head.store_id,
                     )
                     for head, m in rows

@@ -40,7 +40,7 @@ def _without_repeats(rows: Iterable[Row]) -> Iterator[tuple[int, SourceLine]]:
         if row.head.flags & Flag.FILTERED:
             continue
         line = source_line(row)
-        key = calls.get(row.head.answers or "") if row.head.role == "tool" else None
+        key = calls.get(row.head.tool_call_id or "") if row.head.role == "tool" else None
         if key is not None and line.text:
             said, before = told.get(key, (line.address, frozenset()))
             lines = line.text.splitlines()

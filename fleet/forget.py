@@ -168,10 +168,10 @@ class Purging:
         """Messages of the server, and whether a policy emptied it; of one that cannot be read here, what its row says."""
         sql = f"SELECT conversation, id, flags & {int(Flag.PURGED)} <> 0, envelope, role, answers, tool_name "
         sql += "FROM unnest({}) AS t(conversation, id) JOIN lcm.messages USING(conversation, id)"
-        for home, number, is_empty, stored_json, role, answers, tool in _of(server, sql, places):
+        for home, number, is_empty, stored_json, role, call, tool in _of(server, sql, places):
             said = self._text(stored_json)
             self._sealed += self._objects is None and is_elsewhere(stored_json)
-            named = {"role": role, "tool_call_id": answers, "tool_name": tool}
+            named = {"role": role, "tool_call_id": call, "tool_name": tool}
             yield (home, number), named if said is None else content.decode(said), is_empty
 
     def _nonces(self, reach: Reach) -> list[tuple[int, str]]:

@@ -368,7 +368,7 @@ class Pusher:
             h = row.head
             out.append((
                 *self._opened[h.conversation_id], self._number("messages", h.store_id), h.session_id, h.seq, h.pos, h.role,
-                h.tool_name, h.answers, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~_OF_HERE,
+                h.tool_name, h.tool_call_id, h.digest, h.tokens, h.chars, h.said_at, h.stored_at, h.source, h.flags & ~_OF_HERE,
                 self._number("messages", h.revises), self._json_texts[row.store_id], _words(row),
             ))  # fmt: skip
         if self._put("messages", out, f"{COLUMNS['messages']} words") < len(out):

@@ -98,4 +98,6 @@ def _seen(deps: Access, heads: list[Stored]) -> Iterator[Seen]:
             looks_like_summary(row.head.role, row.text) for row in deps.store.legible([head.store_id])[0]
         )
         at = head.said_at if head.said_at is not None else head.stored_at
-        yield Seen(head.digest, head.role, at, head.answers is not None, summary, bool(head.flags & Flag.RETRACTED))
+        yield Seen(
+            head.digest, head.role, at, head.tool_call_id is not None, summary, bool(head.flags & Flag.RETRACTED)
+        )

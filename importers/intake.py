@@ -89,7 +89,7 @@ class _Scan:
     keys: list[str] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)  # digests of the rows as they are there
-    answers: list[str | None] = field(default_factory=list)
+    tool_call_ids: list[str | None] = field(default_factory=list)
     own: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)  # not shown any more
     shown: set[int] = field(default_factory=set)  # stored from a list of before
@@ -212,7 +212,7 @@ class Intake:
                     if seen.of is None and host_compressor.is_pruned(said):
                         scan.pruned.add(n)
                 scan.seen.append(seen)
-                scan.answers.append(said.answers)
+                scan.tool_call_ids.append(said.tool_call_id)
             self._done += len(batch) if planning else 0
             self._progress("reading" if planning else "storing", self._done, self._total)
         return scan
@@ -669,7 +669,7 @@ def _live(scan: _Scan, n: int, alias: Mapping[bytes, bytes], message: Mapping[st
         said = content.canonical_core(message)
         return core(said.role, said.text, said.calls)
 
-    return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.answers[n], read)
+    return Live(seen.role, alias.get(scan.raw[n], scan.raw[n]), scan.tool_call_ids[n], read)
 
 
 def _aliases(heads: Iterable[Stored], expected: Sequence[Expected]) -> dict[bytes, bytes]:
@@ -795,4 +795,4 @@ def _by_ids(rows: Mapping[int, content.Said]) -> dict[tuple[str, tuple[str, ...]
 
 
 def _ids(said: content.Said) -> tuple[str, tuple[str, ...]]:
-    return said.role, tuple(filter(None, [*(call.id for call in said.calls), said.answers]))
+    return said.role, tuple(filter(None, [*(call.id for call in said.calls), said.tool_call_id]))

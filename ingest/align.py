@@ -30,7 +30,7 @@ class Expected:
     pos: float
     role: str
     digest: bytes
-    answers: str | None = None
+    tool_call_id: str | None = None
     tokens: int = 0
     at: float = 0.0  # when it was said, or else stored
     stored_at: float = 0.0
@@ -71,7 +71,7 @@ class Live:
 
     role: str
     digest: bytes
-    answers: str | None
+    tool_call_id: str | None
     core: Callable[[], Core]
     heard: str = ""
 
@@ -414,7 +414,7 @@ def _same_but_edited(live: Live, stored: Expected, said: Said, named: Callable[[
     if live.role != stored.role:
         return False
     if live.role == "tool":
-        return stored.answers in (live.answers, live.answers and named(live.answers))
+        return stored.tool_call_id in (live.tool_call_id, live.tool_call_id and named(live.tool_call_id))
     was, core = said([stored.store_id])[stored.store_id], live.core()
     if core.calls and was.text == core.text and [call.id for call in was.calls] == [call.id for call in core.calls]:
         return True

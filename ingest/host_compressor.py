@@ -98,7 +98,7 @@ def unglued(said: Said) -> Said:
     was = before(said.text)
     if was is None or not (was.text or said.calls):
         return said
-    return replace(said, text=was.text, digest=digest(said.role, was.text, said.calls, said.answers))
+    return replace(said, text=was.text, digest=digest(said.role, was.text, said.calls, said.tool_call_id))
 
 
 def _without_header(text: str) -> str:
@@ -162,7 +162,7 @@ class Original:
 def is_pruned(said: Said) -> bool:
     """Is this what the compressor leaves of a tool's output, or of a call with long arguments? (By its form.)"""
     if said.role == "tool":
-        return bool(said.answers) and _line(said.text) is not None
+        return bool(said.tool_call_id) and _line(said.text) is not None
     return said.role == "assistant" and any(_CUT in call.arguments for call in said.calls)
 
 

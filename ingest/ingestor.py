@@ -1,7 +1,7 @@
 """
 Host messages → stored messages, each exactly once.
 
-Owns the windows (what each session's live list looked like last time) and turns alignment plans into appended rows.
+Owns the seen lists (what each session's live list looked like last time) and turns alignment plans into appended rows.
 Idempotent: every hook may hand over the list as often as it likes. Knows nothing of summaries beyond which text is
 our own.
 """
@@ -40,9 +40,9 @@ from .transcript import (
     FirstMessages,
     Messages,
     Recognised,
+    SeenList,
     Transcript,
     Transcripts,
-    Window,
     expected_of,
 )
 
@@ -52,7 +52,7 @@ _CHANGED = Flag.REDACTED | Flag.PURGED | Flag.QUARANTINED | Flag.COLLECTED | Fla
 OVERHEARS = "telegram"  # the platform of groups whose bot hears what nobody says to it
 WORKS_AT = "session:{}"  # the claim of a process that writes to a session
 #: Sessions whose lists are remembered, and bytes that all of them take; the others align once when they come back.
-_WINDOWS, _BYTES = 256, 50_000_000
+_SEEN_LISTS, _BYTES = 256, 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class Ingest:
         self._lock = threading.Lock()
         self.transcripts = Transcripts(store, sessions)
         self._first_messages = FirstMessages(store, sessions, self.transcripts, dag)
-        self._windows: OrderedDict[str, Window] = OrderedDict()
-        self._left: OrderedDict[str, Window] = OrderedDict()  # as they were when another file was in use
+        self._seen_lists: OrderedDict[str, SeenList] = OrderedDict()
+        self._left: OrderedDict[str, SeenList] = OrderedDict()  # as they were when another file was in use
         self._locks: dict[str, threading.RLock] = {}
         self._joined: set[str] = set()
 
@@ -127,24 +127,26 @@ class Ingest:
         ``recognise`` said of a list that begins like this one. ``alone``: no other agent of this process works at the session.
         """
         with self._session_lock(session.session_id):
-            window = self._windows.get(session.session_id)
+            seen_list = self._seen_lists.get(session.session_id)
             known = 0
-            if window is not None:
-                known = window.recognise(messages, thorough=thorough, known=seen.still(window))
+            if seen_list is not None:
+                known = seen_list.recognise(messages, thorough=thorough, known=seen.still(seen_list))
                 if known == len(messages):
                     # The same list, or an earlier state of it, which does not replace the later one.
-                    return replace(window.transcript, entries=window.transcript.entries.first(known), stored=0, marks=0)
-            if window is None:
+                    return replace(
+                        seen_list.transcript, entries=seen_list.transcript.entries.first(known), stored=0, marks=0
+                    )
+            if seen_list is None:
                 alone = alone and not self._leases.has_others(WORKS_AT.format(session.session_id))
-            shown = cache(partial(window.shown_rows, alone=alone)) if window is not None else None
+            shown = cache(partial(seen_list.shown_rows, alone=alone)) if seen_list is not None else None
             transcript, pending = self._aligned(
-                session, messages, window, known, source, lambda row: row in shown() if shown is not None else alone
+                session, messages, seen_list, known, source, lambda row: row in shown() if shown is not None else alone
             )
-            if window is None:
-                window = Window.of(messages, transcript, pending, alone=alone)
+            if seen_list is None:
+                seen_list = SeenList.of(messages, transcript, pending, alone=alone)
             else:
-                window.learn(messages, known, transcript, pending)
-            self._remember(session.session_id, window)
+                seen_list.learn(messages, known, transcript, pending)
+            self._remember(session.session_id, seen_list)
             return transcript
 
     def begin_anew(self, session: Session, messages: Messages) -> None:
@@ -162,30 +164,30 @@ class Ingest:
 
     def recognise(self, session_id: str, messages: Sequence[Mapping[str, Any]], *, thorough: bool) -> Recognised:
         """Number of leading messages that are those of the session's last list; the rest may hold what is no message."""
-        if session_id not in self._windows:
+        if session_id not in self._seen_lists:
             return UNSEEN
         with self._session_lock(session_id):
-            window = self._windows.get(session_id)
-            if window is None:
+            seen_list = self._seen_lists.get(session_id)
+            if seen_list is None:
                 return UNSEEN
-            return Recognised(window.recognise(messages, thorough=thorough), window, window.version)
+            return Recognised(seen_list.recognise(messages, thorough=thorough), seen_list, seen_list.version)
 
     def _aligned(
-        self, session: Session, messages: Messages, window: Window | None, known: int, source: str, seen: Seen
+        self, session: Session, messages: Messages, seen_list: SeenList | None, known: int, source: str, seen: Seen
     ) -> tuple[Transcript, tuple[Expected, ...]]:
         """Align, and again from the start when another writer was faster; at last with nobody else writing."""
         for _ in range(_RETRIES - 1):
             try:
-                return self._align(session, messages, window if known else None, known, source, seen)
+                return self._align(session, messages, seen_list if known else None, known, source, seen)
             except Overtaken:
-                window, known = None, 0
+                seen_list, known = None, 0
         with self._store.writing():
             return self._align(session, messages, None, 0, source, seen)
 
     def forget(self, session_id: str) -> None:
-        """Drop the window of a session; the next list is aligned against the store."""
+        """Drop the list that was seen last of a session; the next list is aligned against the store."""
         with self._lock:
-            self._windows.pop(session_id, None)
+            self._seen_lists.pop(session_id, None)
             self._left.pop(session_id, None)
 
     def only_read(self, session_id: str) -> None:
@@ -209,66 +211,66 @@ class Ingest:
     @property
     def busy(self) -> bool:
         """Is any session's list remembered? Its session has not ended."""
-        return bool(self._windows)
+        return bool(self._seen_lists)
 
     def forget_all(self) -> None:
-        """Drop every window: the database is another one than it was. When their rows were stored is still known."""
+        """Drop every seen list: the database is another one than it was. When their rows were stored is still known."""
         with self._lock:
-            self._left.update(self._windows)
+            self._left.update(self._seen_lists)
             _trim(self._left)
-            self._windows.clear()
+            self._seen_lists.clear()
             self._joined.clear()
 
     def knows(self, session_id: str) -> bool:
         """Has this process seen a live list of the session?"""
-        return session_id in self._windows
+        return session_id in self._seen_lists
 
     def last_seen(self, session_id: str) -> tuple[Sequence[Mapping[str, Any]], Transcript] | None:
         """The live list of a session as it was handed over last, and what its messages are."""
-        window = self._windows.get(session_id)
-        return (window.objects, window.transcript) if window is not None else None
+        seen_list = self._seen_lists.get(session_id)
+        return (seen_list.objects, seen_list.transcript) if seen_list is not None else None
 
     def _session_lock(self, session_id: str) -> threading.RLock:
         with self._lock:
             return self._locks.setdefault(session_id, threading.RLock())
 
-    def _remember(self, session_id: str, window: Window) -> None:
+    def _remember(self, session_id: str, seen_list: SeenList) -> None:
         with self._lock:
             self._left.pop(session_id, None)
-            self._windows[session_id] = window
-            self._windows.move_to_end(session_id)
-            _trim(self._windows)
+            self._seen_lists[session_id] = seen_list
+            self._seen_lists.move_to_end(session_id)
+            _trim(self._seen_lists)
 
     # -- alignment --------------------------------------------------------------------------------------
     def _align(
-        self, session: Session, messages: Messages, window: Window | None, known: int, source: str, seen: Seen, *,
+        self, session: Session, messages: Messages, seen_list: SeenList | None, known: int, source: str, seen: Seen, *,
         roomy: bool = False,
     ) -> tuple[Transcript, tuple[Expected, ...]]:  # fmt: skip
-        """Align from the first message that the window does not explain. ``seen``: which rows its list has shown before.
+        """Align from the first message that the seen list does not explain. ``seen``: which rows its list has shown before.
 
         ``roomy``: what could be respaced was.
         """
         ancestry = self.transcripts.conversations(session)
         first_message = (
-            self._first_messages.first_message(session, messages, ancestry) if window is None else FirstMessage()
+            self._first_messages.first_message(session, messages, ancestry) if seen_list is None else FirstMessage()
         )
-        if window is not None:
-            shown = window.transcript
+        if seen_list is not None:
+            shown = seen_list.transcript
             head, assembly, last_seq = shown.entries.first(known), shown.assembly, shown.last_seq
-            expected, before = self._expected_after(window, known)
+            expected, before = self._expected_after(seen_list, known)
         else:
             known, head, before, assembly = 0, Entries([]), 0.0, first_message.assembly
             last_seq = self._store.last_seq(session.conversation_id)
             expected = self._behind(assembly, self.transcripts.listed(session, assembly))
         reads = self._reads(session, messages, known, expected, ancestry, first_message)
         reads = self._as_stored(_said_by_others(reads, messages[known:], known, head, expected), expected)
-        reads = _named_by_rows(reads, self._was(session, messages) if window is None else (), expected)
+        reads = _named_by_rows(reads, self._was(session, messages) if seen_list is None else (), expected)
         rows, reads = self._by_parts(_by_name(expected, reads), reads)
         theirs = [(n, read) for n, read in enumerate(reads) if read.core is not None or read.ids]
         shared = session.platform.lower() == CLIENTS and session.unclaimed
         plan = self._placed(theirs, rows, first_message, before, seen, shared=shared)
-        if window is not None and expected and any(place.new for place in plan.places):
-            # The window lacks what the host left out before; what looks new may be that, shown by somebody with an older list.
+        if seen_list is not None and expected and any(place.new for place in plan.places):
+            # The seen list lacks what the host left out before; what looks new may be that, shown by somebody with an older list.
             return self._align(session, messages, None, 0, source, seen)
         if not shared:
             _moved(plan, theirs, rows, seen)
@@ -306,12 +308,12 @@ class Ingest:
 
     def _was(self, session: Session, messages: Messages) -> Sequence[Entry]:
         """The first messages of a list as this process saw them, in another file or before another writer was faster."""
-        left = self._left.get(session.session_id) or self._windows.get(session.session_id)
+        left = self._left.get(session.session_id) or self._seen_lists.get(session.session_id)
         return left.known(messages) if left is not None else ()
 
     def _again(self, session: Session, messages: Messages) -> int:
         """Number of leading messages of a list that may be in another file, too: nobody said them since this one is in use."""
-        if session.session_id in self._windows:
+        if session.session_id in self._seen_lists:
             return 0
         left = self._left.get(session.session_id)
         return len(left.objects) if left is not None else len(messages)
@@ -357,7 +359,7 @@ class Ingest:
         return plan
 
     def _respace(self, session: Session, crowds: Sequence[int]) -> None:
-        """Make room behind whole positions; every window may name the old ones."""
+        """Make room behind whole positions; every seen list may name the old ones."""
         own_id = session.conversation_id
         with self._store.writing():
             for whole in crowds:
@@ -417,7 +419,7 @@ class Ingest:
             stub = own.read_stub(text)
             if stub is not None and self._first_messages.is_ours(stub[0], ancestry):
                 row = self._store.heads_of([stub[1]]).get(stub[1])
-                if row is not None and row.answers in self._stored_as(str(message.get("tool_call_id"))):
+                if row is not None and row.tool_call_id in self._stored_as(str(message.get("tool_call_id"))):
                     return _Read(None, row.digest, "stub", (row.store_id,))
         return None
 
@@ -448,12 +450,12 @@ class Ingest:
     def _digest(self, core: content.Said) -> bytes:
         """Identity of a message under the names and ids that are stored."""
         calls = [replace(call, id=self._named(call.id), name=self._named(call.name)) for call in core.calls]
-        answers = core.answers and self._named(core.answers)
-        return content.digest(self._named(core.role), core.text, calls, answers)
+        tool_call_id = core.tool_call_id and self._named(core.tool_call_id)
+        return content.digest(self._named(core.role), core.text, calls, tool_call_id)
 
-    def _stored_as(self, answers: str | None) -> tuple[str | None, ...]:
+    def _stored_as(self, tool_call_id: str | None) -> tuple[str | None, ...]:
         """Id of a call as a row has it: as it is or, once it was redacted, without its secret."""
-        return (content.storable(answers), content.storable(answers and self._named(answers)))
+        return (content.storable(tool_call_id), content.storable(tool_call_id and self._named(tool_call_id)))
 
     def _live(self, read: _Read) -> Live:
         said = read.core
@@ -461,7 +463,7 @@ class Ingest:
             return Live("tool", read.name or read.digest, None, lambda: Core(""))
         words = read.parts or said.text
         return Live(
-            said.role, read.name or _with_parts(read), said.answers,
+            said.role, read.name or _with_parts(read), said.tool_call_id,
             lambda: core(said.role, words, said.calls, self._named), read.heard,
         )  # fmt: skip
 
@@ -486,7 +488,7 @@ class Ingest:
         for n, calls in self._left_out(out, expected).items():
             said = out[n].core
             assert said is not None
-            whole = replace(said, calls=calls, digest=content.digest(said.role, said.text, calls, said.answers))
+            whole = replace(said, calls=calls, digest=content.digest(said.role, said.text, calls, said.tool_call_id))
             out[n] = replace(out[n], core=whole, digest=whole.digest)
         return out
 
@@ -499,7 +501,7 @@ class Ingest:
         if not bare:
             return {}
         rows, _ = self._store.legible([item.store_id for item in expected if item.role == "assistant"])
-        shown = {read.core.answers for read in reads if read.core is not None}
+        shown = {read.core.tool_call_id for read in reads if read.core is not None}
         hidden = {
             row.store_id: row
             for row in rows
@@ -516,12 +518,12 @@ class Ingest:
 
     def _uncut(self, pruned: Mapping[int, content.Said], expected: Sequence[Expected]) -> dict[int, bytes]:
         """The digests of the messages that shortened ones stand for, where they are among those that the list should show."""
-        answers = {each for said in pruned.values() if said.role == "tool" for each in self._stored_as(said.answers)}
+        cut = {each for said in pruned.values() if said.role == "tool" for each in self._stored_as(said.tool_call_id)}
         calling = any(said.role == "assistant" for said in pruned.values())
         some = {
             item.store_id: item
             for item in expected
-            if (item.role == "tool" and item.answers in answers) or (calling and item.role == "assistant")
+            if (item.role == "tool" and item.tool_call_id in cut) or (calling and item.role == "assistant")
         }
         rows, _ = self._store.legible(list(some))
         out: dict[int, bytes] = {}
@@ -529,7 +531,7 @@ class Ingest:
             rivals = [
                 host_compressor.Original(row.store_id, row.text, row.calls)
                 for row in rows
-                if row.head.role == said.role and row.head.answers in self._stored_as(said.answers)
+                if row.head.role == said.role and row.head.tool_call_id in self._stored_as(said.tool_call_id)
             ]
             whole = host_compressor.original(said, rivals)
             if whole is not None:
@@ -556,15 +558,15 @@ class Ingest:
         rows = [row for row in self._store.legible(store_ids)[0] if not row.head.flags & _CHANGED] if store_ids else []
         return {row.store_id: content.whole_text(row.stored_json.get("content")) for row in rows}
 
-    def _expected_after(self, window: Window, known: int) -> tuple[list[Expected], float]:
-        """The rest of the window's list as expected rows, and the position of the row in front of them."""
-        ids = [store_id for entry in window.transcript.entries[known:] for store_id in entry.ids]
-        if not ids and not window.pending:
+    def _expected_after(self, seen_list: SeenList, known: int) -> tuple[list[Expected], float]:
+        """The rest of the seen list as expected rows, and the position of the row in front of them."""
+        ids = [store_id for entry in seen_list.transcript.entries[known:] for store_id in entry.ids]
+        if not ids and not seen_list.pending:
             return [], 0.0
-        last = next((entry.ids[-1:] for entry in reversed(window.transcript.entries.first(known)) if entry.ids), ())
+        last = next((entry.ids[-1:] for entry in reversed(seen_list.transcript.entries.first(known)) if entry.ids), ())
         heads = self._store.heads_of([*ids, *last])
         rest = [expected_of(row, row.pos) for row in (heads[store_id] for store_id in ids if store_id in heads)]
-        return [*rest, *window.pending], heads[last[0]].pos if last and last[0] in heads else 0.0
+        return [*rest, *seen_list.pending], heads[last[0]].pos if last and last[0] in heads else 0.0
 
     def _cores(self, store_ids: Sequence[int]) -> dict[int, Core]:
         """Cores of rows, for the search for joined and edited ones."""
@@ -729,11 +731,11 @@ def _overlap(live: Sequence[Live], stored: Sequence[Expected]) -> int:
     return next((size for size in sizes if mine[0] == theirs[-size] and mine[:size] == theirs[-size:]), 0)
 
 
-def _trim(windows: OrderedDict[str, Window]) -> None:
-    """Let the oldest windows go where there are too many; their locks stay: somebody may hold one."""
-    taken = sum(each.size for each in windows.values())
-    while len(windows) > 1 and (len(windows) > _WINDOWS or taken > _BYTES):
-        taken -= windows.popitem(last=False)[1].size
+def _trim(seen_lists: OrderedDict[str, SeenList]) -> None:
+    """Let the oldest seen lists go where there are too many; their locks stay: somebody may hold one."""
+    taken = sum(each.size for each in seen_lists.values())
+    while len(seen_lists) > 1 and (len(seen_lists) > _SEEN_LISTS or taken > _BYTES):
+        taken -= seen_lists.popitem(last=False)[1].size
 
 
 def _named_by_rows(reads: Sequence[_Read], before: Sequence[Entry], expected: Sequence[Expected]) -> list[_Read]:
@@ -824,7 +826,7 @@ def _joined(digest: bytes, expected: Sequence[Expected]) -> bool:
 
 
 def _redacted(core: content.Said) -> bool:
-    if ("[" in core.text and REDACTED in core.text) or NAMELESS in (core.answers or ""):
+    if ("[" in core.text and REDACTED in core.text) or NAMELESS in (core.tool_call_id or ""):
         return True
     return any(REDACTED in call.arguments or NAMELESS in call.id or NAMELESS in call.name for call in core.calls)
 

@@ -2,9 +2,9 @@
 Transcripts of live lists: which rows a list shows, which it should show, and how much of the next list is known.
 
 The expected transcript composes the rows of ``store`` with the cuts of ``session``: the rows of a conversation and, in a branch,
-those that it inherits. ``Window`` is the list as it was seen last. What is compared is read once and kept, some hundred messages
-at a time, so that of a fresh copy of a long list each message is looked at while it is at hand. A list of the very same objects
-costs next to nothing; ``align`` is for the rest.
+those that it inherits. ``SeenList`` is the list as it was seen last. What is compared is read once and kept, some hundreds of
+messages at a time, so that of a fresh copy of a long list each message is looked at while it is at hand. A list of the very
+same objects costs next to nothing; ``align`` is for the rest.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def _is_hidden(row: Stored, own_id: int, gone: frozenset[int] | None) -> bool:
 def expected_of(row: Stored, pos: float) -> Expected:
     """A stored row as the live list should show it, at a position."""
     return Expected(
-        row.store_id, pos, row.role, row.digest, row.answers, row.tokens, row.said_at or row.stored_at, row.stored_at
+        row.store_id, pos, row.role, row.digest, row.tool_call_id, row.tokens, row.said_at or row.stored_at, row.stored_at
     )  # fmt: skip
 
 
@@ -350,13 +350,13 @@ class FirstMessages:
 
 # -- the list as it was seen last ------------------------------------------------------------------------
 _NEWEST = 256  # of messages that are the very same objects, so many are looked at inside
-_OF_HAND = 8  # of the newest messages of a list: by these it is known again
-_HANDS = 3
+_OF_END = 8  # of the newest messages of a list: by these it is known again
+_OTHER_LISTS = 3
 _OF_ONE = 1000  # bytes of a message beside its content
 _AT_ONCE = 256  # messages with what they point at, as the processor's cache holds them
 
 
-class Hand(NamedTuple):
+class OtherList(NamedTuple):
     """A list of another agent of the same session: its newest messages with their places, and what it showed."""
 
     newest: tuple[tuple[int, Mapping[str, Any]], ...]
@@ -368,10 +368,10 @@ class Hand(NamedTuple):
 
 
 @dataclass(slots=True)
-class Window:
+class SeenList:
     """A live list as it was seen last, and the expected rows that it did not show (it may have been an old state).
 
-    ``missed``: rows that no list of this process has shown, and that no other process can have written. ``hand``: which of the
+    ``missed``: rows that no list of this process has shown, and that no other process can have written. ``other``: which of the
     agents that work at the session has the list that is shown now, where that is not the one of ``transcript``; ``unknown``: its
     messages are other objects, and no such list was seen before.
     """
@@ -381,8 +381,8 @@ class Window:
     transcript: Transcript
     pending: tuple[Expected, ...]
     missed: frozenset[int] = frozenset()
-    hand: Hand | None = None
-    hands: tuple[Hand, ...] = ()
+    other: OtherList | None = None
+    others: tuple[OtherList, ...] = ()
     unknown: bool = False
     read: bool = False  # all of it, since the last thorough look
     version: int = 0  # of what is known; other objects that say the same are no other version
@@ -391,20 +391,20 @@ class Window:
     @classmethod
     def of(
         cls, messages: Messages, transcript: Transcript, pending: tuple[Expected, ...], *, alone: bool = True
-    ) -> Window:
+    ) -> SeenList:
         """A list that was taken in. ``alone``: no other process works at the session."""
         missed = frozenset(item.store_id for item in pending) if alone else frozenset[int]()
         columns = Columns.of(messages)
         return cls(list(messages), columns, transcript, pending, missed, size=_size(columns.contents))
 
     def learn(self, messages: Messages, known: int, transcript: Transcript, pending: tuple[Expected, ...]) -> None:
-        """A list was taken in whose first ``known`` messages this window had recognised."""
+        """A list was taken in whose first ``known`` messages this one had recognised."""
         new = Columns.of(messages[known:])
         self.size += _size(new.contents) - _size(self.columns.contents[known:])
         self.objects[known:] = messages[known:]
         self.columns.replace(known, new)
         self.missed = self.shown_rows().intersection(item.store_id for item in pending) if pending else frozenset()
-        self.transcript, self.pending, self.hand, self.unknown = transcript, pending, None, False
+        self.transcript, self.pending, self.other, self.unknown = transcript, pending, None, False
         self.version += 1
 
     def known(self, messages: Messages) -> Sequence[Entry]:
@@ -418,7 +418,7 @@ class Window:
         """
         if self.unknown and not alone:
             return frozenset()
-        entries = self.hand.entries if self.hand is not None else self.transcript.entries
+        entries = self.other.entries if self.other is not None else self.transcript.entries
         return self.missed.union(store_id for entry in entries for store_id in entry.ids)
 
     def recognise(self, messages: Messages, *, thorough: bool, known: int = 0) -> int:
@@ -429,7 +429,7 @@ class Window:
         """
         size = min(len(self.objects), len(messages))
         if not known:
-            self._changes_hands(messages, size)
+            self._changes_agent(messages, size)
         at = known or self._familiar(messages, size)
         if thorough and at > known and not self.read and not self._says_the_same(messages, at):
             at = 0
@@ -452,15 +452,15 @@ class Window:
         self.read = read
         return size
 
-    def _changes_hands(self, messages: Messages, size: int) -> None:
+    def _changes_agent(self, messages: Messages, size: int) -> None:
         """Note whose list comes now. Other objects are those of another agent, or of a gateway that has loaded the list again."""
-        if not size or any(messages[n] is self.objects[n] for n in range(max(0, size - _OF_HAND), size)):
+        if not size or any(messages[n] is self.objects[n] for n in range(max(0, size - _OF_END), size)):
             return
-        first = max(0, len(self.objects) - _OF_HAND)
-        left = Hand(tuple(enumerate(self.objects[first:], first)), self.transcript.entries)
-        self.hand = next((hand for hand in self.hands if hand.holds(messages)), None)
-        self.unknown = self.hand is None
-        self.hands = (left, *(hand for hand in self.hands if hand.entries is not left.entries))[:_HANDS]
+        first = max(0, len(self.objects) - _OF_END)
+        left = OtherList(tuple(enumerate(self.objects[first:], first)), self.transcript.entries)
+        self.other = next((each for each in self.others if each.holds(messages)), None)
+        self.unknown = self.other is None
+        self.others = (left, *(each for each in self.others if each.entries is not left.entries))[:_OTHER_LISTS]
 
     def _familiar(self, messages: Messages, size: int) -> int:
         """Number of messages that need no look inside: they are the objects of the list before; never the newest."""
@@ -506,15 +506,15 @@ def _alike(one: list[Mapping[str, Any]], other: Messages) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """Number of leading messages of a list that are known, as long as their window is what it was."""
+    """Number of leading messages of a list that are known, as long as the seen list is what it was."""
 
     count: int = 0
-    window: Window | None = None
+    seen_list: SeenList | None = None
     version: int = 0
 
-    def still(self, window: Window) -> int:
+    def still(self, seen_list: SeenList) -> int:
         """Number of messages that are known for certain."""
-        return self.count if window is self.window and window.version == self.version else 0
+        return self.count if seen_list is self.seen_list and seen_list.version == self.version else 0
 
 
 #: Nobody has looked.
@@ -532,7 +532,7 @@ class Columns:
     contents: list[Any]
     roles: list[Any]
     calls: list[Any]
-    answers: list[Any]
+    tool_call_ids: list[Any]
 
     @classmethod
     def of(cls, messages: Sequence[Mapping[str, Any]]) -> Columns:
@@ -546,7 +546,7 @@ class Columns:
 
     def columns(self) -> tuple[list[Any], list[Any], list[Any], list[Any]]:
         """Columns in the order of ``_COUNTS``."""
-        return self.contents, self.roles, self.calls, self.answers
+        return self.contents, self.roles, self.calls, self.tool_call_ids
 
     def common(self, other: Columns, start: int) -> int:
         """Number of leading rows that are equal, where ``other`` begins at row ``start`` of this one."""

@@ -131,8 +131,8 @@ def steps(rows: Iterable[Row]) -> list[Step]:
     out: list[Step] = []
     for row in sorted(rows, key=lambda row: row.store_id):
         calls.update({call.id: (row.store_id, call) for call in row.calls})
-        if row.head.role == "tool" and row.head.answers in calls:
-            asked, call = calls[row.head.answers]
+        if row.head.role == "tool" and row.head.tool_call_id in calls:
+            asked, call = calls[row.head.tool_call_id]
             answer = parsed(row.text)
             text, failed = result(row.text, answer)
             out.append(Step(asked, row.store_id, call, parsed(call.arguments), text, failed, answer))

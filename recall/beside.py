@@ -31,7 +31,7 @@ def is_deed(row: Row) -> bool:
 
 def related_calls(caller: Access, row: Row, shown: Collection[int]) -> Answer:
     """``called_by`` of a result, ``failed`` of a call: address and what it says; {} where that is among those ``shown``."""
-    if row.head.role == "tool" and row.head.answers:
+    if row.head.role == "tool" and row.head.tool_call_id:
         return _call_of(caller, row, shown)
     return _failure_of(caller, row, shown) if row.calls else {}
 
@@ -43,7 +43,9 @@ def _call_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
     asking = [at for at in before if heads[at].role == "assistant"][-1:]
     if not asking or asking[0] in shown:
         return {}
-    made = next((call for each in caller.load_rows(asking) for call in each.calls if call.id == head.answers), None)
+    made = next(
+        (call for each in caller.load_rows(asking) for call in each.calls if call.id == head.tool_call_id), None
+    )
     said = _words_of_call(made, row.text) if made is not None else ""
     return {"called_by": {"address": f"msg_{asking[0]}", "snippet": said}} if said else {}
 
@@ -52,7 +54,7 @@ def _failure_of(caller: Access, row: Row, shown: Collection[int]) -> Answer:
     head, calls = row.head, {call.id for call in row.calls}
     after = caller.scopes.readable_stretch(head.conversation_id, head.seq + 1, head.seq + _WITHIN, caller.everything())
     heads = caller.store.heads_of(after)
-    results = [at for at in after if heads[at].role == "tool" and heads[at].answers in calls and at not in shown]
+    results = [at for at in after if heads[at].role == "tool" and heads[at].tool_call_id in calls and at not in shown]
     for each in caller.load_rows(results):
         text, failed = work_log.result(each.text)
         if failed and (line := work_log.error_line(text)):
@@ -131,7 +133,7 @@ def _asked(caller: Access, row: Row) -> str | list[str]:
     if head.role != "tool" or head.tool_name != work_log.DELEGATING or _DISPATCHED.match(row.text):
         return []
     before = caller.scopes.readable_stretch(head.conversation_id, head.seq - _WITHIN, head.seq - 1, caller.everything())
-    calls = (each for made in caller.load_rows(before) for each in made.calls if each.id == head.answers)
+    calls = (each for made in caller.load_rows(before) for each in made.calls if each.id == head.tool_call_id)
     return [
         _flat(goal)
         for each in calls

@@ -191,8 +191,8 @@ def frame(head: Stored) -> Answer:
     item: Answer = {"store_id": head.store_id, "role": head.role, "time": iso(time_said(head))}
     if head.tool_name:
         item["tool_name"] = head.tool_name
-    if head.answers is not None:
-        item["tool_call_id"] = head.answers
+    if head.tool_call_id is not None:
+        item["tool_call_id"] = head.tool_call_id
     if head.revises is not None:
         item["revises"] = f"msg_{head.revises}"
     flags = [name for flag, name in _FLAGS.items() if head.flags & flag]

@@ -151,10 +151,10 @@ def canonical_arguments(arguments: str) -> str:
     return text
 
 
-def digest(role: str, text: str, calls: Sequence[ToolCall] = (), answers: str | None = None) -> bytes:
+def digest(role: str, text: str, calls: Sequence[ToolCall] = (), tool_call_id: str | None = None) -> bytes:
     """16 bytes that identify what was said. ``text`` may be raw; it is made canonical here."""
     state = blake2b(FORM, digest_size=16)
-    for piece in (role, canonical_text(text, role), answers or ""):
+    for piece in (role, canonical_text(text, role), tool_call_id or ""):
         state.update(b"\0" + piece.encode("utf-8", "surrogatepass"))
     for call in calls:
         for piece in (call.id, call.name, canonical_arguments(call.arguments)):
@@ -182,7 +182,7 @@ class Said:
     role: str
     text: str
     calls: tuple[ToolCall, ...]
-    answers: str | None
+    tool_call_id: str | None
     digest: bytes
 
 
@@ -192,17 +192,17 @@ def canonical_core(message: Mapping[str, Any], *, text: str | None = None) -> Sa
     body = message.get("content") if text is None else text
     words = body if isinstance(body, str) else kept_text(body)
     calls = calls_of(message)
-    answers = _answers(message)
-    return Said(role, words, calls, answers, digest(role, words, calls, answers))
+    tool_call_id = _tool_call_id(message)
+    return Said(role, words, calls, tool_call_id, digest(role, words, calls, tool_call_id))
 
 
 def _role(message: Mapping[str, Any]) -> str:
     return str(message.get("role") or "unknown")
 
 
-def _answers(message: Mapping[str, Any]) -> str | None:
-    answers = message.get("tool_call_id")
-    return str(answers) if answers is not None else None
+def _tool_call_id(message: Mapping[str, Any]) -> str | None:
+    tool_call_id = message.get("tool_call_id")
+    return str(tool_call_id) if tool_call_id is not None else None
 
 
 def is_host_note(role: str, text: str, message: Mapping[str, Any]) -> bool:
@@ -238,7 +238,7 @@ def read_message(message: Mapping[str, Any], *, text: str | None = None, core: S
         role=core.role,
         text=words,
         calls=core.calls,
-        answers=core.answers,
+        tool_call_id=core.tool_call_id,
         tool_name=_tool_name(message, core.role),
         digest=core.digest,
         stored_json=stored_json,
@@ -276,7 +276,7 @@ def rewritten(read: Message, message: Mapping[str, Any], flags: int) -> Message:
         role=role,
         text=text_of(message.get("content")),
         calls=calls_of(message),
-        answers=_answers(message),
+        tool_call_id=_tool_call_id(message),
         tool_name=_tool_name(message, role),
         uid=_uid(message),
         stored_json=stored_json,
@@ -508,10 +508,10 @@ def unpaired(messages: Sequence[Mapping[str, Any]]) -> set[str]:
     waiting: dict[str, set[str]] = {}
     for message in messages:
         if message.get("role") == "tool":
-            answers = str(message.get("tool_call_id") or "")
-            ids = waiting.pop(answers, None)
+            tool_call_id = str(message.get("tool_call_id") or "")
+            ids = waiting.pop(tool_call_id, None)
             if ids is None:
-                wrong.add(answers or "?")
+                wrong.add(tool_call_id or "?")
             else:
                 for other in ids:
                     waiting.pop(other, None)

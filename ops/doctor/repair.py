@@ -343,8 +343,8 @@ def _values(blocks: Blocks, said: Sequence[str], store_id: int, stored: Any) -> 
         message = content.read_message(content.decode(read_json(store_id, stored, blocks.block)))
     except UNREADABLE:
         return ()
-    found = {"chars": len(message.text)}
-    return (*(found.get(name, getattr(message, name, None)) for name in said), store_id)
+    found = {"chars": len(message.text), "answers": message.tool_call_id}
+    return (*(found[name] if name in found else getattr(message, name) for name in said), store_id)
 
 
 def _rowless(path: Path) -> int:

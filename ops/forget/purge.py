@@ -413,7 +413,7 @@ def _emptied(deps: Access, store_id: int, more: int) -> tuple[Stored, Message]:
     """The row as it stays: who spoke, when, and which calls belong together; nothing of what was said. A damaged one, too."""
     head = deps.store.heads_of([store_id])[store_id]
     rows, _ = deps.store.legible([store_id])
-    names = {"role": head.role, "tool_call_id": head.answers, "tool_name": head.tool_name}
+    names = {"role": head.role, "tool_call_id": head.tool_call_id, "tool_name": head.tool_name}
     said: dict[str, Any] = dict(rows[0].stored_json) if rows else names
     kept = place_of(said, store_id)
     flags = head.flags & ~(Flag.EXTERNALISED | Flag.COLLECTED | Flag.QUARANTINED | Flag.PRUNED | Flag.LAPSED)

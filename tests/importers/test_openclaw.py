@@ -134,7 +134,7 @@ def test_messages_come_over_with_their_provenance(source: Path, tmp_path: Path) 
     ]  # fmt: skip
     assert {row.head.source for row in rows} == {name}
     assert [(call.id, call.name, call.arguments) for call in rows[1].calls] == [("c1", "terminal", '{"command": "ls"}')]
-    assert (rows[2].head.answers, rows[2].head.tool_name) == ("c1", "terminal")
+    assert (rows[2].head.tool_call_id, rows[2].head.tool_name) == ("c1", "terminal")
     assert rows[1].stored_json["reasoning"] == "thinking"
     assert rows[1].stored_json["lossless_claw"]["parts"][1]["tool_input"] == '{"command": "ls"}'  # type: ignore[index]
     assert rows[0].head.said_at == 1767261610.0

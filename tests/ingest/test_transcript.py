@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from worlds.process import World, chat
 
 from hermes_lcm.ingest import ingestor
-from hermes_lcm.ingest import transcript as windows
-from hermes_lcm.ingest.transcript import UNSEEN, Entries, Recognised, Transcript, Window
+from hermes_lcm.ingest import transcript as lists
+from hermes_lcm.ingest.transcript import UNSEEN, Entries, Recognised, SeenList, Transcript
 
 Chat = list[dict[str, Any]]
 
@@ -33,13 +33,13 @@ MESSAGES = st.fixed_dictionaries(SPELLINGS, optional={"timestamp": st.integers(0
 def short() -> Any:
     """Lists of a dozen messages are long ones here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(windows, "_NEWEST", 3)
-        patch.setattr(windows, "_AT_ONCE", 2)
+        patch.setattr(lists, "_NEWEST", 3)
+        patch.setattr(lists, "_AT_ONCE", 2)
         yield
 
 
-def window(messages: Chat) -> Window:
-    return Window.of(messages, Transcript(Entries([]), None, 0, 0), ())
+def window(messages: Chat) -> SeenList:
+    return SeenList.of(messages, Transcript(Entries([]), None, 0, 0), ())
 
 
 def alike(one: Chat, other: Chat, names: Any = SPELLINGS) -> int:
@@ -206,10 +206,10 @@ def test_the_size_of_a_list_follows_what_it_shows(tmp_path: Path) -> None:
     world = World(tmp_path)
     live = chat().turns(10)
     world.take(live)
-    short = world.ingest._windows["s"].size
+    short = world.ingest._seen_lists["s"].size
     world.take([*live, {"role": "user", "content": [{"type": "text", "text": "x" * 50_000}]}])
-    long = world.ingest._windows["s"].size
+    long = world.ingest._seen_lists["s"].size
     world.take([*live, {"role": "user", "content": "short"}])
 
     assert long > short + 50_000
-    assert world.ingest._windows["s"].size < short + 5000
+    assert world.ingest._seen_lists["s"].size < short + 5000

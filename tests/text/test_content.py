@@ -331,7 +331,7 @@ def test_anything_can_be_read(message: dict[str, Any]) -> None:
     found = content.read_message(message)
 
     assert len(found.digest) == 16
-    for text in (found.role, found.answers, found.tool_name):  # the store takes them so
+    for text in (found.role, found.tool_call_id, found.tool_name):  # the store takes them so
         (content.storable(text) or "").encode("utf-8")
     assert found.stored_json.decode("utf-8") == content.encode(message)[0]
     assert found.said_at is None or isinstance(found.said_at, float)
