@@ -365,7 +365,7 @@ class SummaryDag:
         return [_assembly(row) for row in rows]
 
     def prompt_of(self, assembly_id: int, digest: bytes, conversations: Collection[int]) -> Assembly | None:
-        """The prompt that a record names, or that of one of these conversations with its very text.
+        """The prompt that a context message names, or that of one of these conversations with its very text.
 
         The number alone is no proof: a stand-in may have given out one that the database has for another prompt.
         """

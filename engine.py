@@ -324,7 +324,7 @@ class LCMEngine(ContextEngine):
             session_id, host_key=self.host_key or None, model=self.model or None,
             parent=parent, origin=origin if parent else None, carry_from=left if fresh else None,
         )  # fmt: skip
-        runtime.sight(self, session_id)
+        runtime.note_owner(self, session_id)
 
     def _has_past(self, session_id: str) -> bool:
         """Has anything been said in a session, as the host or we know?"""
@@ -357,7 +357,7 @@ class LCMEngine(ContextEngine):
                 parent=old_id,
                 origin="rotation",
             )
-            runtime.sight(self, self.session_id)
+            runtime.note_owner(self, self.session_id)
         if runtime.mode(self.session_id) == "full":
             session = runtime.session(self.session_id)
             if old_id != session.session_id:

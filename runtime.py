@@ -608,7 +608,7 @@ class Runtime:
         facts = self._pending.get(session_id)
         return facts is None or facts.owner is None
 
-    def sight(self, engine: LiveEngine, session_id: str) -> None:
+    def note_owner(self, engine: LiveEngine, session_id: str) -> None:
         """Note whose session this is, as far as the host of its engine says."""
         seen = evidence(engine, session_id)
         self.announce(session_id, platform=seen.source or None)
@@ -713,7 +713,7 @@ class Runtime:
             self.announce(session_id, platform=platform)
         engine = self.process.engines.of(session_id)
         if engine is not None and self.undecided(session_id):
-            self.sight(engine, session_id)
+            self.note_owner(engine, session_id)
         if not self._admits(session_id, said):
             return None
         if begins and (known := self.stored(session_id)) is not None:
@@ -821,7 +821,7 @@ class Runtime:
         if transcript.marks & Flag.IMPORTED:
             self.health.degraded(
                 topic,
-                "its list begins with a record whose prompt this database does not know: an older backup was restored, "
+                "its list begins with a context message whose prompt this database does not know: an older backup was restored, "
                 "a compaction failed, or somebody pasted it; it is kept as text and will be summarised like any message",
                 severity="warning",
                 remedy="nothing to do; the next compaction covers it",
@@ -884,7 +884,7 @@ class Runtime:
     def ended(self, session_id: str = "") -> None:
         """A session, or the process, ends: keep the states, let its list go, and make the file small."""
         self.health.resolved(_FILE)
-        self.filters.look_out()
+        self.filters.warn_of_secrets()
         self.save_states()
         with self.health.watched("upkeep"), suppress(StoreReadOnly):  # who may only read has nothing to keep up
             if session_id:
@@ -895,7 +895,7 @@ class Runtime:
                 self.upkeep.session_ended(session.conversation_id)
 
     def _between_turns(self, stopped: Callable[[], bool]) -> None:
-        self.filters.look_out()
+        self.filters.warn_of_secrets()
         self.health.keep({_WINDOWS: self._all_windows(), FOLDS: self.preparer.folds()})
         self.save_costs()
         self.upkeep.between_turns(stopped)

@@ -192,7 +192,7 @@ def _archive(row: Sequence[Any]) -> Archive:
 
 
 Message = Mapping[str, Any]
-#: What is left of a record's block whose messages stand in the prompt again.
+#: What is left of a context message's block whose messages stand in the prompt again.
 _RESTORED: Final = "(archived messages that stood here were restored: they follow in full)"
 
 
@@ -379,9 +379,9 @@ class ArchivedRanges:
     def _brought_back(
         self, session: Session, messages: Sequence[Message], transcript: Transcript, hidden: Sequence[Instead]
     ) -> list[Replacement]:
-        """Messages of restored nodes in their old place, and the record without their placeholders."""
+        """Messages of restored nodes in their old place, and the context message without their placeholders."""
         body = messages[0].get("content") if messages else None
-        record = body if isinstance(body, str) else ""
+        context = body if isinstance(body, str) else ""
         inserts: dict[int, list[dict[str, Any]]] = {}
         for _, node in sorted(self.restored(session, transcript), key=lambda item: item[1].first_pos):
             place = self._place(messages, transcript, node, hidden)
@@ -393,10 +393,10 @@ class ArchivedRanges:
             ):
                 continue
             inserts.setdefault(place, []).extend(sent)
-            record = _without(record, node)
+            context = _without(context, node)
         last = {item.stop: item.messages[-1] for item in hidden}
         first = {item.first: item.messages[0] for item in hidden}
-        out: list[Replacement] = [Retold(0, record)] if inserts and record else []
+        out: list[Replacement] = [Retold(0, context)] if inserts and context else []
         for place, sent in inserts.items():
             before, after = last.get(place, messages[place - 1]), first.get(place, messages[place])
             out.append(Instead(place, place, context_message.inserted(before, sent, after, session.nonce)))
@@ -416,14 +416,14 @@ class ArchivedRanges:
         return None
 
 
-def _without(record: str, node: Node) -> str:
-    """A record's text without the block of one node."""
+def _without(context: str, node: Node) -> str:
+    """A context message's text without the block of one node."""
     opening = f'<summary id="{node.address}" '
-    at = record.find(opening)
-    end = record.find("</summary>", at)
-    if at < 0 or end < 0 or record.count(opening) != 1:
-        return record
-    return f"{record[:at]}{_RESTORED}{record[end + len('</summary>') :]}"
+    at = context.find(opening)
+    end = context.find("</summary>", at)
+    if at < 0 or end < 0 or context.count(opening) != 1:
+        return context
+    return f"{context[:at]}{_RESTORED}{context[end + len('</summary>') :]}"
 
 
 # -- placeholders: the text that stands in a prompt for archived messages --------------------------------

@@ -95,7 +95,7 @@ def budget(
 
 
 def target_tokens(source_tokens: int, depth: int, extractive: bool) -> int:
-    """Target length of a summary: of ``source_tokens`` of messages at depth 0, of records above."""
+    """Target length of a summary: of ``source_tokens`` of messages at depth 0, of summaries above."""
     share, least, most = (_EXTRACT if extractive else _MODEL)[min(depth, 1)]
     return max(least, min(most, int(source_tokens * share)))
 

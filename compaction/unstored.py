@@ -3,7 +3,7 @@ Compaction without a store: for sessions that are not stored (ignored and statel
 
 The same plan and the same summariser, but only a recap in front of the tail, rolled forward at each pass. Owning the slot
 means that these sessions must not overflow either. The recap of a stored session bears the conversation's nonce: it is a
-record that no prompt explains, which ingest keeps as one and the next compaction covers.
+context message that no prompt explains, which ingest keeps as one and the next compaction covers.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def compact(
 
 
 def as_record(messages: Sequence[dict[str, Any]], nonce: str) -> list[dict[str, Any]]:
-    """A list that begins with a recap, in the form in which the conversation with that nonce shows records."""
+    """A list that begins with a recap, in the form in which the conversation with that nonce shows context messages."""
     recap = markup.defuse(str(messages[0]["content"]).removeprefix(f"{_HEAD}\n"), nonce)
     first = {"role": "user", "content": markup.context(nonce, _NO_PROMPT, f"{_STORED_HEAD}\n{recap}")}
     carrier = {"role": "assistant", "content": markup.carrier(nonce)}

@@ -300,12 +300,12 @@ class Intake:
         Where a parent was not there, or not whole, the branch has rows of its own that are the parent's here.
         """
         inherits = self._ours.inherits() if self._ours is not None else {}
-        verdict = self._by_time(session, self._deps.store.heads(self._transcripts.reach(session)), scan, inherits)
+        verdict = self._by_time(session, self._deps.store.heads(self._transcripts.visible(session)), scan, inherits)
         if not fork or self._deps.sessions.taken_back(session.conversation_id) is not None:
             return verdict
         shown = [here for n, here in verdict.here.items() if not scan.seen[n].apart]
         self._transcripts.fork(session, [Place((*inherits.values(), *shown))])
-        return self._by_time(session, self._deps.store.heads(self._transcripts.reach(session)), scan, inherits)
+        return self._by_time(session, self._deps.store.heads(self._transcripts.visible(session)), scan, inherits)
 
     def _by_time(
         self, session: Session, shown: Sequence[Stored], scan: _Scan, inherits: Mapping[str, int] = MappingProxyType({})

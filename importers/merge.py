@@ -335,7 +335,7 @@ class _Merge:
         """
         transcripts = Transcripts(self._deps.store, self._deps.sessions)
         mine = self._deps.store.heads(
-            [Segment(session.conversation_id)] if self._gathered else transcripts.reach(session)
+            [Segment(session.conversation_id)] if self._gathered else transcripts.visible(session)
         )
         names = {head.store_id: self._name(head) for head in mine}
         out = {head.store_id: head.store_id for head in heads if names.get(head.store_id) == self._name(head)}

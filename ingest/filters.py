@@ -78,14 +78,14 @@ class WriteFilters:
             if not self._told and not read.flags & Flag.OWN_TOOL:
                 self._unseen.append(read.stored_json[:_LOOKED_AT])
                 if len(self._unseen) > _MOST_UNSEEN:
-                    self.look_out()
+                    self.warn_of_secrets()
             return self._folded(read)
         if not self._told:
             self._told = True
             self._health.resolved(SECRETS)
         return self._folded(redacted(read, self._redactor))
 
-    def look_out(self) -> None:
+    def warn_of_secrets(self) -> None:
         """Tell once, while redaction is off, that a secret was stored, and how to take it out. Behind the turn: nobody waits."""
         with suppress(IndexError):  # none is left, or another thread looked at it
             while not self._told:

@@ -328,7 +328,7 @@ class Ingest:
         *,
         shared: bool,
     ) -> Plan:
-        """The plan for a list. A record of unknown origin at its head is aligned with nothing but itself.
+        """The plan for a list. A context message of unknown origin at its head is aligned with nothing but itself.
 
         It stands for what lay before the first message behind it that is known: there it goes.
         """
@@ -410,8 +410,8 @@ class Ingest:
             assert context is not None
             return self._glued_behind(message, "context", context.rest)
         if at == 1 and first_message.kind == "unknown" and text == own.carrier(first_message.nonce):
-            return _Read(None, b"", "carrier")  # it came with the record that nobody knows
-        if role in ("user", "assistant") and at:  # behind the record, and where archived messages left a gap
+            return _Read(None, b"", "carrier")  # it came with the context message that nobody knows
+        if role in ("user", "assistant") and at:  # behind the context message, and where archived messages left a gap
             carrier = own.read_carrier(text)
             if carrier is not None and self._first_messages.is_ours(carrier[0], ancestry):
                 return self._glued_behind(message, "carrier", carrier[1])
@@ -581,7 +581,7 @@ class Ingest:
     ) -> tuple[int, int]:
         """Append what the plan calls new, and write the ids into ``entries``: how many rows were added, and their flags."""
         restored, places = self._brought_back(session, changes)
-        # Behind a record of unknown origin words alone say which rows these are: in another file that would count as a proof.
+        # Behind a context message of unknown origin words alone say which rows these are: in another file that would be a proof.
         guessed = changes.unknown_context and bool(places) and places[0].new
         rows: list[NewRow] = []
         owners: list[tuple[int, tuple[int, ...]]] = []
@@ -779,8 +779,8 @@ def _said_by_others(
 ) -> list[_Read]:
     """Copies of our own text are what somebody said.
 
-    A carrier never ends a list but behind the record or in a gap, and no copy of it that was stored is ours; a stub stands for
-    its message once.
+    A carrier never ends a list but behind the context message or in a gap, and no copy of it that was stored is ours; a stub
+    stands for its message once.
     """
     if all(read.own not in ("carrier", "stub") for read in reads):
         return reads
@@ -821,7 +821,7 @@ def _heard(text: str) -> str:
 
 
 def _joined(digest: bytes, expected: Sequence[Expected]) -> bool:
-    """Is a row followed by one of its role? What stood between such two is in the record, and a carrier in its place."""
+    """Is a row followed by one of its role? What stood between such two is in the context message, and a carrier in its place."""
     return any(row.digest == digest and row.role == after.role for row, after in pairwise(expected))
 
 

@@ -149,7 +149,7 @@ class Transcripts:
         tail, end, made = set(assembly.tail_ids), assembly.last_pos, assembly.created_at
         return [row for row in rows if row.pos > end or row.store_id in tail or row.stored_at >= made]
 
-    def reach(self, session: Session) -> list[Segment]:
+    def visible(self, session: Session) -> list[Segment]:
         """Stretches of which a session may show rows; a branch that has not begun may show all of its parent."""
         own = session.conversation_id
         if session.parent_id is None or self._sessions.taken_back(own) is not None:
@@ -321,7 +321,7 @@ class FirstMessages:
         return bool(rest) or not assembly.tail_ids or not self._answered(session, assembly, messages, ancestry)
 
     def _answered(self, session: Session, assembly: Assembly, messages: Messages, ancestry: frozenset[int]) -> bool:
-        """Was a record said by somebody? Then it stands last, or what follows is an answer and nothing of the prompt's tail."""
+        """Was it said by somebody? Then it stands last, or what follows is an answer and nothing of the prompt's tail."""
         if len(messages) == 1:
             return True
         text = messages[1].get("content")

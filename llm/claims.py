@@ -1,5 +1,5 @@
 """
-Claims of a record that a file was changed, where its source shows that it was only read.
+Claims of a summary that a file was changed, where its source shows that it was only read.
 
 Pure. Judged only where every tool call of the source can be told by its words: what merely reads, and what names the file that it
 changes. Beside a command that may change anything, and beside words of somebody who speaks of the change, a claim stands.
@@ -57,7 +57,7 @@ _OF_CHANGE = lazy(
 
 
 def unfounded(text: str, task: SummaryTask) -> tuple[str, ...]:
-    """Claims in a record of messages that a file was changed, which no call did and nobody spoke of."""
+    """Claims in a summary of messages that a file was changed, which no call did and nobody spoke of."""
     if task.depth > 0:
         return ()
     claims = [found for found in _CLAIM.finditer(text) if not _NO_DEED.search(_sentence(text, found))]

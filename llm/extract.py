@@ -114,7 +114,7 @@ def _from_tool(reading: Reading, order: int) -> Iterator[_Piece]:
 
 
 def _from_record(reading: Reading, order: int) -> Iterator[_Piece]:
-    """An earlier record, line by line; its sections are kept where they are ours."""
+    """An earlier summary, line by line; its sections are kept where they are ours."""
     section, line = _RECORD, reading.line
     for raw in line.text.splitlines():
         text = raw.strip()
@@ -125,7 +125,7 @@ def _from_record(reading: Reading, order: int) -> Iterator[_Piece]:
             place = _PLACE.search(bare)
             if place:
                 bare = bare[: place.start()]
-            # A part is one of what that record was condensed from: a number that means nothing here.
+            # A part is one of what that summary was condensed from: a number that means nothing here.
             address = place[1] if place and not place[1].startswith("part_") else line.address
             weight = _density(bare) + (3.0 if section == _DIRECTIVES and salience.is_standing(bare) else 0.0)
             yield _Piece(section, order, clip(bare, _LINE_CHARS), address, weight)

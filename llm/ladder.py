@@ -1,7 +1,7 @@
 """
 Escalation ladder from one chunk of source to one summary, which no failure of a model stops.
 
-Owns the order of attempts: a detailed record, and once more, by the next route or as bullet points with what was wrong; then
+Owns the order of attempts: a detailed summary, and once more, by the next route or as bullet points with what was wrong; then
 an extract that needs no model and is marked provisional. A source that overflows a model's window is split, never
 cut. Knows nothing of nodes or storage. ``summarise`` may run in several threads at once; they ask models side by side,
 and read and judge texts one after the other.
@@ -38,7 +38,7 @@ Clock = Callable[[], float]
 
 #: ``summary_model`` of who wants no model at all.
 EXTRACTIVE: Final = "extractive"
-#: Rung of records condensed in their own sentences, after every model's own words were refused.
+#: Rung of summaries condensed in their own sentences, after every model's own words were refused.
 QUOTED: Final = "quoted"
 #: Why nothing was asked, where the tokens of a day are used up.
 DAILY_LIMIT: Final = "daily token limit reached"
@@ -66,7 +66,7 @@ class LadderSettings(NamedTuple):
     max_prompt_tokens: int = 48_000
 
 
-#: Rungs, each with the style of its record.
+#: Rungs, each with the style of its summary.
 _LADDER: Final = (("detailed", "detailed"), ("retry", "bullets"))
 #: A chunk is asked for so often at most: by one route twice, or by so many once.
 _MOST_ANSWERS: Final = len(_LADDER)
@@ -115,7 +115,7 @@ class _Accepted(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """Answer of a model: the verdict on its record, and the facts it names."""
+    """Answer of a model: the verdict on its summary, and the facts it names."""
 
     verdict: Verdict
     rung: str
@@ -166,7 +166,7 @@ class Ladder:
     def summarise(self, task: SummaryTask, *, deadline: float, cancelled: Callable[[], bool] | None = None) -> Summary:
         """A verified summary, or an extract that says why. Raises SummaryUnavailable only when cancelled.
 
-        The extract is provisional; of records it is verified (``QUOTED``) when every model has answered and none passed.
+        The extract is provisional; of summaries it is verified (``QUOTED``) when every model has answered and none passed.
         """
         run = _Run(Source(task), deadline, cancelled or (lambda: False), self.routes(task))
         self._begin_reading(run)
@@ -228,7 +228,7 @@ class Ladder:
         return self._made(extract.text, extract.hint, EXTRACT_RUNG if chosen else "digest", checks, "provisional")
 
     def _quoted(self, source: Source, extract: str) -> Verdict | None:
-        """An extract of records, judged as a model's answer: what was verified stays so in its own sentences."""
+        """An extract of summaries, judged as a model's answer: what was verified stays so in its own sentences."""
         if not source.task.depth:
             return None
         verdict = verify.check(source, Reply(extract), count=self._count)

@@ -27,7 +27,7 @@ READ_SHARE: Final = 0.32
 LEAST_READ_CHARS: Final = 4_000
 #: And never more of one message.
 _MOST_CHARS: Final = {"tool": 3_000, "assistant": 12_000, "user": 12_000}
-#: Who gives way, and how much longer than a tool result may stay; records, and what users said, are read whole up to there.
+#: Who gives way, and how much longer than a tool result may stay; summaries, and what users said, are read whole up to there.
 GIVES_WAY: Final = {"assistant": 1.5, "tool": 1.0}
 _LEAST_SHARE_CHARS: Final = 50
 _ARGUMENT_CHARS: Final = 500
@@ -98,7 +98,7 @@ line of a user, exactly; no questions, nothing that the assistant or a tool said
 _REFUSED: Final = "An earlier attempt at this record was refused."
 _BEGINS: Final = "source begins; lines that start with this mark name address, speaker and time"
 
-#: All that the prompts say by themselves: no record has it in it.
+#: All that the prompts say by themselves: no summary has it in it.
 OWN_WORDS: Final = (
     _RULES, _LEAF, _ARCS, _DURABLE, _DETAILED, _BULLETS, _ENDING, _CLOSING, _CLOSING_OF_WORK, _FACTS, _REFUSED, _BEGINS,
 )  # fmt: skip
@@ -188,7 +188,7 @@ def _titles(lines: Iterable[SourceLine]) -> Iterator[str]:
 
 # ----------------------------------------------------------------------------------------------------- fair shares
 def room_of(lines: Sequence[SourceLine]) -> int:
-    """Characters of a conversation that are read of it, and all of records."""
+    """Characters of a conversation that are read of it, and all of summaries."""
     chars = sum(len(read_of(line)) for line in lines)
     if any(line.role == "summary" for line in lines):
         return chars
@@ -202,7 +202,7 @@ def readable(lines: Sequence[SourceLine]) -> float:
 
 
 def read_of(line: SourceLine) -> str:
-    """The part of a line that is shown where there is room: of a record no quotations, which go into the next one as they are."""
+    """The part of a line that is shown where there is room: of a summary no quotations, which the next one has as they are."""
     return without_quotes(line.text) if line.role == "summary" else line.text
 
 

@@ -3,7 +3,7 @@ Verbatim lines of a source beside its summary: files changed, errors, what was d
 
 Owns which are quoted within a room of tokens. Pure; no model is asked. A line is worth the words and names in it that nothing
 before it says, so that what was said twice is quoted once. Of rules and of replies the wording counts too: two refusals are
-made of the same words. Records hand their quotations on.
+made of the same words. Summaries hand their quotations on.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DONE_CHARS: Final = 200
 _STANDING_WEIGHT: Final = 2.5
 _DIRECTIVE_WEIGHT: Final = 1.2
 _OWN_WEIGHT: Final = 1.6
-#: The same of a line that a record hands on: it was weighed against what stood around it once already.
+#: The same of a line that a summary hands on: it was weighed against what stood around it once already.
 _KEPT_OWN_WEIGHT: Final = 1.25
 _QUESTION_WEIGHT: Final = 0.7
 #: Times that, of a sentence with a date, an amount or an address: these are asked for most.
@@ -107,7 +107,7 @@ def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
 
 
 def without_quotes(record: str) -> str:
-    """A record's own sentences: its quotations and anchors are handed on as they are, so no model need read them again."""
+    """A summary's own sentences: its quotations and anchors are handed on as they are, so no model need read them again."""
     out: list[str] = []
     inside = False
     for line in record.splitlines():
@@ -118,7 +118,7 @@ def without_quotes(record: str) -> str:
 
 
 def said_tokens(lines: Iterable[SourceLine], count: Count) -> int:
-    """Tokens of the users' words in a source, and of its records' quotations of them."""
+    """Tokens of the users' words in a source, and of its summaries' quotations of them."""
     users = sum(count(line.text) for line in lines if line.role == "user")
     return users + sum(count(text) for line in lines if line.role == "summary" for text in _section(line.text, WORDS))
 
@@ -201,7 +201,7 @@ def _weight(text: str, directive: bool) -> float:
 
 
 def _kept_weight(text: str) -> float:
-    """The weight of a user's line in a record that is no rule: what users say of themselves is handed on first."""
+    """The weight of a user's line in a summary that is no rule: what users say of themselves is handed on first."""
     return _KEPT_OWN_WEIGHT if _OWN.search(text) else 1.0
 
 
@@ -225,7 +225,7 @@ def _parts(text: str) -> Iterator[str]:
 def _handed_on(
     lines: Iterable[SourceLine], title: str, found: Callable[[SourceLine], Iterable[_Line]]
 ) -> Iterator[_Line]:
-    """Lines for a section: of a record those that it has of it, of any other line what is ``found``."""
+    """Lines for a section: of a summary those that it has of it, of any other line what is ``found``."""
     for line in lines:
         if line.role != "summary":
             yield from found(line)
@@ -283,7 +283,7 @@ def _reply(line: SourceLine) -> str:
 
 
 def _section(text: str, title: str) -> Iterator[str]:
-    """The lines of a section of a record."""
+    """The lines of a section of a summary."""
     inside = False
     for line in text.splitlines():
         if line == f"{title}:":

@@ -1,5 +1,5 @@
 """
-Facts that a summariser's answer names behind its record: each must quote a line of a user, or it is struck.
+Facts that a summariser's answer names behind its summary: each must quote a line of a user, or it is struck.
 
 Pure. The answer itself is only a pointer: what is kept are places in the user's message, and a digest that tells whether the same
 words still stand there.

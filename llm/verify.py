@@ -4,8 +4,8 @@ Is this answer a summary of that source? Judged without a model.
 Owns the reasons to refuse an answer, the suspects in it (paths, numbers and identifiers that the source lacks), and the
 anchor line that adds what it left out. Pure, and never raises on whatever a model may have written.
 
-An answer is judged by its shape, never because it mentions something: a record of a conversation about refused
-credentials is a good record.
+An answer is judged by its shape, never because it mentions something: a summary of a conversation about refused
+credentials is a good summary.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _ERROR_PAGE = lazy(
     re.IGNORECASE,
 )
 _MARKUP_PAGE = lazy(r"\s*(?:<!doctype html|<html\b|<\?xml\b)", re.IGNORECASE)
-# How reasoning begins that came without tags. A record may well begin with "First the user asked for a summary of ...".
+# How reasoning begins that came without tags. A summary may well begin with "First the user asked for a summary of ...".
 _THINKING = lazy(
     r"\W*(?:<(?:think|thinking|reasoning|thought)\b|"
     r"(?:okay|ok|alright|hmm+)\b[,.]? (?:so,? |first,? )?(?:the user|let me|let's|i need|i should|i'?ll|i will|i have|we)\b|"
@@ -95,8 +95,8 @@ _THINKING = lazy(
 _SENTENCE = lazy(r"(?<=[.!?])[ \t]+|(?<=[。！？])")
 #: A sentence, or a line without an end of one.
 _UNIT = lazy(r"\S[^\n]*?(?:[.!?](?=\s)|[。！？]|(?=\n)|\Z)")
-_LEAST_TOLD: Final = 3  # sentences of a record that ends in circles
-_LOOPED: Final = 6  # sentences of the circles: two that are said again may be half a record
+_LEAST_TOLD: Final = 3  # sentences of a summary that ends in circles
+_LOOPED: Final = 6  # sentences of the circles: two that are said again may be half a summary
 _FIGURES = lazy(r"(?<!\S)\d[\d.,:]*(?!\S)")
 _NEW_RUNS: Final = 0.45
 _ROLL_LINE: Final = 400
@@ -158,7 +158,7 @@ def band(task: SummaryTask) -> Band:
 
 # ------------------------------------------------------------------------------------------------------ the answer
 def tidy(text: str) -> tuple[str, str]:
-    """The record itself and its hint: no "Here is the summary:", no code fence around everything, no hint at its end."""
+    """The summary itself and its hint: no "Here is the summary:", no code fence around everything, no hint at its end."""
     text = text.strip()
     while found := next((token for token in _END_TOKENS if text.endswith(token)), ""):
         text = text.removesuffix(found).rstrip()
@@ -193,7 +193,7 @@ def _is_error_page(text: str) -> bool:
         except ValueError:
             return False
         return isinstance(value, dict) and ("error" in value or "errors" in value or "detail" in value)
-    # An error page is one statement of the provider; a record that opens with an error goes on about something else.
+    # An error page is one statement of the provider; a summary that opens with an error goes on about something else.
     return len(text) < 700 and text.count("\n") < 6 and _ERROR_PAGE.match(text) is not None
 
 
@@ -237,7 +237,7 @@ def _told_all(text: str) -> str:
 
 
 def _turns_in_circles(text: str) -> bool:
-    """Says the same again and again with other numbers in it. Of records, three in four runs of three words are new."""
+    """Says the same again and again with other numbers in it. Of summaries, three in four runs of three words are new."""
     said = "\n".join(line for line in text.splitlines() if not _is_listing(line))
     words = _FIGURES.sub("0", said.casefold()).split()
     runs = list(zip(words, words[1:], words[2:], strict=False))
@@ -261,7 +261,7 @@ _MARK = lazy(
     re.MULTILINE,
 )
 _CALL = lazy(r"^\[calls [^\]\s]{1,80}\] \S", re.MULTILINE)
-#: Records of which that much is left were not condensed.
+#: Summaries of which that much is left were not condensed.
 _NEARLY_ALL: Final = 0.8
 
 
@@ -292,7 +292,7 @@ def _without(prompt: str, texts: Iterable[str]) -> str:
 def _is_strung(text: str, source: Source) -> bool:
     """Are most of its lines words of several messages one after another, so that nobody can tell who said what?
 
-    A line for each is a list, and records are condensed in their own sentences.
+    A line for each is a list, and summaries are condensed in their own sentences.
     """
     if source.task.depth > 0:
         return False
@@ -317,7 +317,7 @@ def _is_echo(text: str, source: Source, prompt: str) -> bool:
 
 
 def _is_deep_echo(windows: list[str], source: Source, prompt: str) -> bool:
-    """Records may be condensed in their own sentences. Nearly all of them, or one of several, is a copy all the same."""
+    """Summaries may be condensed in their own sentences. Nearly all of them, or one of several, is a copy all the same."""
     if not _copied(windows, source.haystack):
         texts = [line.text for line in source.task.lines]
         return _copied(windows, Haystack(_without(prompt, [*texts, source.task.previous])))
@@ -361,7 +361,7 @@ def _untold(text: str, source: Source) -> tuple[str, tuple[str, ...]]:
 
 
 def _said_once(text: str) -> str:
-    """The answer without long lines that stand there again, one behind another: a small model tells its record twice.
+    """The answer without long lines that stand there again, one behind another: a small model tells its summary twice.
 
     A line that comes back alone, between others, tells of a second event.
     """
@@ -438,7 +438,7 @@ def _form_reasons(reply: Reply, text: str, source: Source) -> list[str]:
 
 
 def _tells(text: str, source: Source) -> bool:
-    """Does it hold several of the source's names? Then it is a record, however it opens."""
+    """Does it hold several of the source's names? Then it is a summary, however it opens."""
     haystack = Haystack(text)
     return sum(haystack.has(term) for term in source.terms) >= 3
 

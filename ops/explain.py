@@ -346,7 +346,7 @@ def _says_any(row: Row, query: words.Query) -> bool:
 
 
 def _found(row: Row, query: words.Query, chunk: int) -> str:
-    """Excerpt of a message, calls of tools included: where its best chunk holds most of the words."""
+    """Snippet of a message, calls of tools included: where its best chunk holds most of the words."""
     text = searchable(row)
     pieces = documents.chunks(text)
     begin, piece = pieces[min(chunk, len(pieces) - 1)]

@@ -524,7 +524,7 @@ def remembered(deps: Access) -> list[Problem]:
     """Problems that health remembers. Those of earlier processes are not asked for where asking would make the database file."""
     path = deps.db.path
     made = deps.db.exists or (path.parent.exists() and not os.access(path.parent, os.W_OK))
-    deps.filters.look_out()
+    deps.filters.warn_of_secrets()
     found = deps.health.problems(may_open=made)
     if deps.reads_all:
         return found

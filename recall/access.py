@@ -207,7 +207,7 @@ class Access:
         return assembly.roots if assembly is not None else ()
 
     def carried(self) -> Sequence[int]:
-        """Summaries of the conversation before that the prompts show: beside the first message, later in the record."""
+        """Summaries of the conversation before that the prompts show: beside the first message, later in the context message."""
         return self.sessions.carried(self.session.conversation_id) if self.session is not None else ()
 
     def assembly(self) -> Assembly | None:

@@ -57,7 +57,7 @@ class Live:
         return self.access.ranges.runs(self.messages, self.transcript.entries, self.archives())
 
     def nodes(self) -> dict[str, Node]:
-        """The nodes of the record that stand for archives, by handle."""
+        """The nodes of the context message that stand for archives, by handle."""
         roots = self.transcript.assembly.roots if self.transcript.assembly else ()
         return {handle: node for node in self.access.dag.nodes(roots) if (handle := handle_of(node))}
 
@@ -314,7 +314,7 @@ def _where(live: Live, archive: Archive) -> str:
         return "restored: shown as messages"
     if run is not None:
         return f"hidden from requests, in place of messages {run.first}..{run.stop - 1}"
-    return f"in the record as {node.address}" if node is not None else "no longer part of the prompt"
+    return f"in the context message as {node.address}" if node is not None else "no longer part of the prompt"
 
 
 # ---------------------------------------------------------------------------------------------------------------- list
@@ -371,7 +371,9 @@ def restore(live: Live, handle: str, args: Args, room: Room) -> Answer:
     live.access.archives.change([archive.archive_id], RESTORED, now=live.access.clock())
     live.changed()
     where = (
-        f"messages {run.first}..{run.stop - 1} of the live list" if run is not None else "between record and live list"
+        f"messages {run.first}..{run.stop - 1} of the live list"
+        if run is not None
+        else "between the context message and the live list"
     )
     out |= {"restored": True, "as": "live messages", "insert_position": run.first if run is not None else None,
             "where": f"{where}, in the order in which they were said", "takes_effect": "with the next request"}  # fmt: skip

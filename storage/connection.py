@@ -72,7 +72,7 @@ SPARE_PAGES = 16
 #: So many at once: nobody can write meanwhile.
 RETURNED_PAGES = 4000
 #: So many where many follow each other. The pauses in between, and how long a step is tried while others are in the way.
-_PAUSE_S, _LONGEST_PAUSE_S, _PATIENCE_S = 0.005, 0.5, 30.0
+_PAUSE_S, _LONGEST_PAUSE_S, _MOST_WAIT_S = 0.005, 0.5, 30.0
 #: A read does not look again whether the file still has its name where its thread looked within this time: each look is three
 #: calls of the system, and beside many threads each of these waits for the interpreter.
 _LOOKED_S = 0.02
@@ -97,11 +97,11 @@ def _folder(folder: Path, *, alone: bool) -> Iterator[None]:
         with suppress(OSError):
             handle = os.open(folder, os.O_RDONLY)
         if handle is not None and fcntl is not None:
-            end = time.monotonic() + _PATIENCE_S
+            end = time.monotonic() + _MOST_WAIT_S
             while not _locked(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
                 if time.monotonic() > end:
                     raise StoreBusy(
-                        f"{folder}: another process has been opening a database there for {_PATIENCE_S:.0f} s"
+                        f"{folder}: another process has been opening a database there for {_MOST_WAIT_S:.0f} s"
                     )
                 time.sleep(_PAUSE_S)
         yield
@@ -930,7 +930,7 @@ class Database:
 
     def _patiently(self, step: Callable[[], T]) -> T:
         """A step that waits for nobody, again and again for a while."""
-        end = self._clock() + _PATIENCE_S
+        end = self._clock() + _MOST_WAIT_S
         while True:
             try:
                 return step()

@@ -28,7 +28,7 @@ _OWNED: Final = (
     ("messages", "conversation_id"), ("nodes", "conversation_id"), ("assemblies", "conversation_id"),
     ("carried", "conversation_id"), ("archives", "conversation_id"),
 )  # fmt: skip
-#: A prompt none of whose messages could be read: a list that shows it is kept with its record, which tells where it belongs.
+#: A prompt none of whose messages could be read: a list that shows it keeps its context message, which tells where it belongs.
 _WITHOUT_TAIL: Final = """
 DELETE FROM assemblies WHERE conversation_id = ? AND json_valid(tail_ids) AND json_array_length(tail_ids) > 0
    AND NOT EXISTS (SELECT 1 FROM json_each(tail_ids) JOIN messages ON store_id = value)

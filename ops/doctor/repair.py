@@ -93,8 +93,8 @@ WITH RECURSIVE groundless(node_id) AS (
   SELECT s.node_id FROM groundless g JOIN node_sources s ON s.child_id = g.node_id)
 DELETE FROM nodes WHERE node_id IN (SELECT node_id FROM groundless)
 """
-# What a prompt rests on that is gone would be missing in the next one, too. A list whose prompt nobody knows keeps its record as
-# a message, and all that it covered is covered anew.
+# What a prompt rests on that is gone would be missing in the next one, too. A list whose prompt nobody knows keeps its context
+# message as a message, and all that it covered is covered anew.
 _GROUNDLESS = f"""
 DELETE FROM assemblies WHERE EXISTS
        (SELECT 1 FROM {_ROOTS} AS root WHERE root.value NOT IN (SELECT node_id FROM nodes))
@@ -139,7 +139,7 @@ _RELINK = (
     ("sources of summaries whose other sources were unreadable", _PARTIAL_SOURCES),
     ("sources of summaries found again", _LOST_SOURCES),
     ("summaries left out because not all that they cover is known", _GROUNDLESS_NODES),
-    ("records of prompts that rested on summaries that are gone", _GROUNDLESS),
+    ("context messages of prompts that rested on summaries that are gone", _GROUNDLESS),
     ("sources of summaries that are gone", _DANGLING_SOURCES),
     ("carried references that are gone", "DELETE FROM carried WHERE node_id NOT IN (SELECT node_id FROM nodes)"),
 )

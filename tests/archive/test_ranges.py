@@ -253,7 +253,7 @@ def test_history_shows_what_can_be_chosen(agent: Agent) -> None:
 
 
 def test_list_says_where_each_archive_is(world: World, agent: Agent) -> None:
-    """Hidden from requests, in the record, shown again, or gone."""
+    """Hidden from requests, in the context message, shown again, or gone."""
     live = talk(10)
     first, second = agent.store(live, 0, 3), agent.store(live, 4, 7)
     where = lambda: [item["where"].split(",")[0] for item in agent.call(live, "list")["archives"]]  # noqa: E731
@@ -263,7 +263,7 @@ def test_list_says_where_each_archive_is(world: World, agent: Agent) -> None:
 
     live = world.compact(live, force=True, threshold=2000)
 
-    assert where()[1].startswith("in the record as sum_")
+    assert where()[1].startswith("in the context message as sum_")
     assert second in live[0]["content"]
 
 

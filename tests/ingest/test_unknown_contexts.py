@@ -78,7 +78,7 @@ def test_what_summaries_covered_that_a_salvage_could_not_save_is_covered_anew(fo
         raw.execute("DROP TABLE nodes")
         raw.commit()
     done = repair.repair(operator_access(world.runtime, None, None))
-    assert "1 records of prompts that rested on summaries that are gone" in done.notes
+    assert "1 context messages of prompts that rested on summaries that are gone" in done.notes
 
     world = world.restart()
     assert world.take(live).assembly is None

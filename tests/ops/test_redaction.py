@@ -238,10 +238,10 @@ def test_the_first_secret_is_told_while_redaction_is_off(tmp_path: Path) -> None
     """One line in status says how to switch it on, and nothing of the secret; switching it on ends the matter."""
     home = Home(tmp_path / "home")
     home.say("nothing", "here")
-    home.runtime.filters.look_out()  # what the worker does behind a turn
+    home.runtime.filters.warn_of_secrets()  # what the worker does behind a turn
     before = home.runtime.health.problems()
     home.say(f"use {KEY}", "and", f"use {TOKEN}", session="s2")
-    home.runtime.filters.look_out()
+    home.runtime.filters.warn_of_secrets()
     (told,) = home.runtime.health.problems()
     home.close()
     again = Home(tmp_path / "home", sensitive_patterns_enabled="true")

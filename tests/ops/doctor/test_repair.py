@@ -281,7 +281,7 @@ def test_prompts_that_rest_on_a_lost_summary_govern_no_longer(world: Home, tmp_p
     fresh = tmp_path / "fresh.db"
     notes = repair._relinked(fresh, files.salvage(world.path, fresh, repair.readable))
 
-    assert "2 records of prompts that rested on summaries that are gone" in notes
+    assert "2 context messages of prompts that rested on summaries that are gone" in notes
     with closing(Database(fresh)) as saved:
         assert saved.query("SELECT assembly_id FROM assemblies") == [(1,), (whole.assembly_id,)]
 
