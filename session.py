@@ -338,7 +338,7 @@ class Sessions:
                     self._meta.note(INHERITS.format(name), {**known, **ends})
 
     def branches_of(self, conversation_id: int) -> dict[int, Cut]:
-        """How much of a conversation each branch inherits that has begun."""
+        """Cuts of the branches of a conversation that have begun: how much of it each inherits."""
         found = self._meta.with_prefix(INHERITS.format(""))
         return {
             int(name): Cut(*end)

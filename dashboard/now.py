@@ -32,7 +32,7 @@ _SHOWN: Final = (
 
 
 def about(look: Look) -> Answer:
-    """Whose data this is, and how much of it is shown."""
+    """Owner of the data, and how much of it is shown."""
     deps = look.deps
     return {
         "mode": look.mode,

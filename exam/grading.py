@@ -144,7 +144,7 @@ def rebuilt(deps: Access, session: Session, assembly: Assembly) -> tuple[str, st
 
 
 def shown_of(row: Row, kept_chars: int | None, nonce: str) -> str:
-    """What the prompt shows of a message: all of it, or a stub of this conversation that keeps so many characters."""
+    """Text of a message in the prompt: all of it, or a stub of this conversation that keeps so many characters."""
     if kept_chars is not None:
         return stub_text(nonce, row.store_id, row.head.tool_name or "", row.text, kept_chars)
     return "\n".join([row.text, *(f"{call.name} {call.arguments}" for call in row.calls)])

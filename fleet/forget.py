@@ -210,7 +210,7 @@ class Purging:
         return out
 
     def _text(self, value: Any) -> str | None:
-        """What a row says; None where it cannot be read here. Raises FleetUnavailable."""
+        """Text of a row; None where it cannot be read here. Raises FleetUnavailable."""
         if isinstance(value, str):
             return value
         try:

@@ -100,7 +100,7 @@ class Seen:
         self._until, self._rows = 0, dict[Any, int]()
 
     def news(self, since: int, rows: Mapping[Any, int]) -> list[Any]:
-        """Those that are new or changed since the last look; all, where this look does not go on from that one."""
+        """Entries that are new or changed since the last look; all, where this look does not go on from that one."""
         return [key for key, at in rows.items() if since != self._until or self._rows.get(key) != at]
 
     def done(self, until: int, rows: Mapping[Any, int]) -> None:

@@ -94,7 +94,7 @@ class _Scan:
     gone: set[int] = field(default_factory=set)  # not shown any more
     shown: set[int] = field(default_factory=set)  # stored from a list of before
     pruned: set[int] = field(default_factory=set)  # shortened by the host, and what it stands for is not there
-    #: Records with which lists began, and their prompts; None where nothing here explains one.
+    #: Context messages with which lists began, and their prompts; None where nothing here explains one.
     prompts: dict[int, Assembly | None] = field(default_factory=dict)
 
 
@@ -119,10 +119,9 @@ Batches = Callable[[], Iterable[Sequence[Item]]]
 class Ours:
     """Another store that is a database of ours, so when its rows were stored tells where they belong.
 
-    ``gathered``: but several hosts wrote it. ``resumed``: records here whose prompts only that one knows, and what their lists
-    show of it. ``knows``: does it know such a nonce? Then it told text of ours from what was said. ``times``: other times at
-    which its rows were stored. ``inherits``: rows that a branch there shows of its parents, and
-    the rows here that they are.
+    ``gathered``: but several hosts wrote it. ``resumed``: context messages here whose prompts only that one knows, and what their
+    lists show of it. ``knows``: does it know such a nonce? Then it told text of ours from what was said. ``times``: other times
+    at which its rows were stored. ``inherits``: rows that a branch there shows of its parents, and the rows here that they are.
     """
 
     gathered: bool
@@ -237,7 +236,7 @@ class Intake:
         # What is glued behind it was taken apart by ingest.
         if glued or said or self._deps.sessions.nonce_owner(nonce) is None:
             return False
-        # A record that nothing here explains waits for the file that does: what it stands for comes in its place.
+        # A context message that nothing here explains waits for the file that does: what it stands for comes in its place.
         return context is None or self._ours is None or prompt_of(self._deps, text) is not None
 
     def _counted(self, scan: _Scan, found: Replays, verdict: _Verdict) -> Taken:
@@ -377,7 +376,7 @@ class Intake:
         return Mark(scan.raw[n], seen.at or 0.0, n in scan.shown, times.get(scan.keys[n], ()), seen.apart)
 
     def _resumed_branch(self, conversation: int, low: float) -> Stored | None:
-        """The first row of a branch's own that began with a record: what is older than it belongs before it."""
+        """The first row of a branch's own that began with a context message: what is older than it belongs before it."""
         store, branches = self._deps.store, self._deps.sessions.branches_of(conversation)
         heads = [
             next((head for head in store.heads([Segment(branch)]) if head.pos > cut.pos), None)
@@ -388,19 +387,19 @@ class Intake:
     def _lists(
         self, session: Session, scan: _Scan, rows: Sequence[int], came: Mapping[int, int], shown: Sequence[Stored]
     ) -> dict[int, list[int] | None]:
-        """Which of the ``rows`` there a list began with, and places of the rows here that each list should show.
+        """Those of the ``rows`` there with which a list began, and places of the rows here that each list should show.
 
-        Behind a record may stand older rows, which an older file took for those that the list should show. Where nothing here
-        explains one, but it is here as well, another list began with it.
+        Behind a context message may stand older rows, which an older file took for those that the list should show. Where nothing
+        here explains one, but it is here as well, another list began with it.
         """
         at = {head.store_id: n for n, head in enumerate(shown)}
         named = {(head.digest, head.stored_at): n for n, head in enumerate(shown)}
         out: dict[int, list[int] | None] = {0: self._listed(session, None, shown)}
-        records = {head.digest: n for n, head in enumerate(shown) if head.flags & Flag.IMPORTED}
-        for record, prompt in scan.prompts.items():
-            start, places = bisect_left(rows, record), self._listed(session, prompt, shown) if prompt else None
-            if prompt is None and (twin := records.get(scan.raw[record])) is not None:
-                behind = range(twin + (record in scan.own), len(shown))
+        contexts = {head.digest: n for n, head in enumerate(shown) if head.flags & Flag.IMPORTED}
+        for context, prompt in scan.prompts.items():
+            start, places = bisect_left(rows, context), self._listed(session, prompt, shown) if prompt else None
+            if prompt is None and (twin := contexts.get(scan.raw[context])) is not None:
+                behind = range(twin + (context in scan.own), len(shown))
                 places = [n for n in behind if n == twin or not shown[n].flags & (Flag.IMPORTED | Flag.RETRACTED)]
             for n in rows[start:] if places else ():
                 here = at.get(came.get(n, 0), named.get((scan.raw[n], scan.seen[n].at or 0.0), len(shown)))
@@ -411,34 +410,34 @@ class Intake:
         return out
 
     def _resumed_at(self, there: Mapping[str, int], shown: Sequence[Stored]) -> dict[int, list[int]]:
-        """Which rows here a list began with behind a record that only the other store explains, and what it should show there.
+        """Rows here with which a list began behind a context message that only the other store explains, and what it should show.
 
-        Behind such a record, too, may stand older rows.
+        Behind such a context message, too, may stand older rows.
         """
         lists, out = self._ours.resumed() if self._ours is not None else {}, dict[int, list[int]]()
-        for record, head in enumerate(shown):
+        for context, head in enumerate(shown):
             if head.store_id in lists:
-                behind = range(record + 1, len(shown))
+                behind = range(context + 1, len(shown))
                 start = next((n for n in behind if shown[n].seq > head.seq), len(shown))
                 places = [there[key] for key in lists[head.store_id] if key in there]
-                out[start] = places[start - record - 1 :]
+                out[start] = places[start - context - 1 :]
         return out
 
     def _listed(self, session: Session, prompt: Assembly | None, shown: Sequence[Stored]) -> list[int]:
         """Places of the rows here that a list with such a prompt should show.
 
         Up to a row whose own place was not proven: what is missing in front of it may be what the list goes on with. That came
-        behind a record which nothing here explains is such a row.
+        behind a context message which nothing here explains is such a row.
         """
         at = {head.store_id: n for n, head in enumerate(shown)}
         tail = prompt.tail_ids if prompt is not None else ()
         out: list[int] = []
-        record = inf
+        context = inf
         for n in [at[item.store_id] for item in self._transcripts.listed(session, prompt) if item.store_id in at]:
             head = shown[n]
             if head.flags & Flag.IMPORTED:
-                record = head.seq
-            elif head.seq > record or (head.flags & Flag.UNALIGNED and head.store_id not in tail):
+                context = head.seq
+            elif head.seq > context or (head.flags & Flag.UNALIGNED and head.store_id not in tail):
                 break
             else:
                 out.append(n)
@@ -631,13 +630,13 @@ class _Writer:
         return head.pos if head else None
 
 
-def prompt_of(deps: Access, record: str) -> Assembly | None:
-    """The prompt here whose record a text is."""
-    context = own.read_context(record)
+def prompt_of(deps: Access, text: str) -> Assembly | None:
+    """The prompt here whose context message a text is."""
+    context = own.read_context(text)
     owner = deps.sessions.nonce_owner(context.nonce) if context is not None else None
     if context is None or owner is None:
         return None
-    digest = own.context_digest(record)
+    digest = own.context_digest(text)
     prompt = deps.dag.prompt_of(context.assembly_id, digest, [owner])
     same = prompt is not None and prompt.conversation_id == owner and prompt.digest in (b"", digest)
     return prompt if same else None

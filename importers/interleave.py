@@ -1,16 +1,16 @@
 """
-Two records of one conversation that were kept one after the other, or in turns, as one.
+Two histories of one conversation that were kept one after the other, or in turns, as one.
 
 Pure. The rule: a row there is a row here only where something proves it; whatever is in doubt is kept beside it, and named as
 doubtful where it belongs to a list whose beginning nobody knows. Equal words prove nothing: people and models repeat themselves.
 Proof is, in this order:
 
 1. the same words, stored at the same moment: one row, copied; and a row that a copy lacked, put again between the same rows;
-2. the lists that the other record began with and went on from, each from a place that is known, up to the first difference,
+2. the lists that the other history began with and went on from, each from a place that is known, up to the first difference,
    whatever the clocks say;
-3. a run of rows that one record stored in one go, with words among them that each record holds once only.
+3. a run of rows that one history stored in one go, with words among them that each history holds once only.
 
-Everything else lies in the order of time. Nothing is lost so, in whatever order records are merged; what a list of unknown
+Everything else lies in the order of time. Nothing is lost so, in whatever order histories are merged; what a list of unknown
 beginning repeats in words that are said again and again is there twice.
 """
 
@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 #: So many rows in a row are no coincidence in the middle of a list; where it begins, two are none.
 _ENOUGH = 3
-#: So many ways around what was taken back are tried; records that leave more differ from there on.
+#: So many ways around what was taken back are tried; histories that leave more differ from there on.
 _WAYS = 100_000
 
 
@@ -45,7 +45,7 @@ class Mark(NamedTuple):
     gone: bool = False
 
     def names(self) -> list[tuple[bytes, float]]:
-        """What a row is known by: its words, and when it was stored."""
+        """Names of a row: its words, and when it was stored."""
         return [(self.digest, at) for at in (self.at, *self.also)]
 
 
@@ -78,12 +78,12 @@ def interleave(
 ) -> Woven:
     """Place the rows there between the rows here. Both are in their order; so is what comes out.
 
-    ``lists``: rows there with which a list began, the first and those behind a record, and the rows here that each should show,
-    from its first message on; None where nobody knows. ``resumed``: the same of rows here, behind records that no prompt here
-    explains.
+    ``lists``: rows there with which a list began, the first and those behind a context message, and the rows here that each
+    should show, from its first message on; None where nobody knows. ``resumed``: the same of rows here, behind context messages that no
+    prompt here explains.
     """
     out = Woven()
-    ours, others = _Record(here), _Record(there)
+    ours, others = _History(here), _History(there)
     copies = _anchored(ours, others, lists, resumed)
     before = 0
     for mine, theirs in _goes(ours, others):
@@ -115,7 +115,7 @@ def _gone(
 
 
 def _goes_on(last: int, new: int, lists: Lists) -> bool:
-    """Does the list that shows row ``new`` there go on from row ``last``? Behind a record begins another list."""
+    """Does the list that shows row ``new`` there go on from row ``last``? Behind a context message begins another list."""
     start = max((n for n in lists if n <= new), default=-1)
     return start <= last and lists.get(start) is not None
 
@@ -141,8 +141,8 @@ def _copies(here: Sequence[Mark], there: Sequence[Mark]) -> dict[int, int]:
     return out
 
 
-class _Record:
-    """Rows of one record, and when they came into it: no row before its predecessor."""
+class _History:
+    """Rows of one history, and when they came into it: no row before its predecessor."""
 
     def __init__(self, rows: Sequence[Mark]) -> None:
         self.rows, self.at = rows, _steady(rows)
@@ -164,7 +164,7 @@ class _Record:
             self.at[n] = at
 
 
-def _anchored(here: _Record, there: _Record, lists: Lists, resumed: Lists) -> dict[int, int]:
+def _anchored(here: _History, there: _History, lists: Lists, resumed: Lists) -> dict[int, int]:
     """Rows there that are rows here; from now on both came at one moment, and what lies between them comes between."""
     copies = _in_order(_copies(here.rows, there.rows))
     times = {n: here.at[twin] for n, twin in copies.items()}
@@ -185,14 +185,14 @@ def _anchored(here: _Record, there: _Record, lists: Lists, resumed: Lists) -> di
 
 
 def _in_order(pairs: Mapping[int, int]) -> dict[int, int]:
-    """Of pairs of rows the most that lie in the same order in both records."""
+    """Of pairs of rows the most that lie in the same order in both histories."""
     rows = sorted(pairs.items())
     kept = _longest([float(twin) for _, twin in rows])
     return {n: twin for k, (n, twin) in enumerate(rows) if k in kept}
 
 
-def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int, int]:
-    """Rows that one record holds between two copies, and the other too, but younger than what follows them.
+def _put_again(here: _History, there: _History, copies: Mapping[int, int]) -> dict[int, int]:
+    """Rows that one history holds between two copies, and the other too, but younger than what follows them.
 
     A page that could not be read kept them out of the copy, and the list that shows them brought them back.
     """
@@ -211,11 +211,11 @@ def _put_again(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict
     return out
 
 
-def _listed(here: _Record, there: _Record, copies: Mapping[int, int], lists: Lists) -> dict[int, int]:
-    """Rows of lists that a record began with: around what it has copies of, in the places that each list should show.
+def _listed(here: _History, there: _History, copies: Mapping[int, int], lists: Lists) -> dict[int, int]:
+    """Rows of lists that a history began with: around what it has copies of, in the places that each list should show.
 
-    Rows that were stored alone in both records were said twice; behind the last copy no list shows what was said later, but what
-    came later may itself show what was there.
+    Rows that were stored alone in both histories were said twice; behind the last copy no list shows what was said later, but
+    what came later may itself show what was there.
     """
     last = max(copies, default=len(there.rows))
 
@@ -286,8 +286,8 @@ def _walked(
     return out
 
 
-def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int, int]:
-    """Runs of equal rows, stored in one go here or there, with words among them that both records hold once only.
+def _runs(here: _History, there: _History, copies: Mapping[int, int]) -> dict[int, int]:
+    """Runs of equal rows, stored in one go here or there, with words among them that both histories hold once only.
 
     No list shows what was taken back here.
     """
@@ -295,7 +295,7 @@ def _runs(here: _Record, there: _Record, copies: Mapping[int, int]) -> dict[int,
     mine = [n for n, row in enumerate(here.rows) if not row.gone]
 
     def shown(n: int, by: int) -> bool:
-        """May a list have shown this row again? Rows that were stored alone in both records were said twice."""
+        """May a list have shown this row again? Rows that were stored alone in both histories were said twice."""
         return (
             0 <= n < len(free) and 0 <= n + by < len(mine) and (twin := mine[n + by]) in free[n]
             and there.rows[n].digest == here.rows[twin].digest and (there.rows[n].shown or here.rows[twin].shown)
@@ -330,21 +330,21 @@ def _free(here: int, there: int, copies: Mapping[int, int]) -> list[range]:
 
 
 def _once(rows: Sequence[Mark]) -> dict[bytes, int]:
-    """Words that a record holds once only, and where."""
+    """Words that a history holds once only, and where."""
     often = Counter(row.digest for row in rows)
     return {row.digest: n for n, row in enumerate(rows) if often[row.digest] == 1}
 
 
-def _goes(here: _Record, there: _Record) -> Iterator[tuple[list[int], list[int]]]:
+def _goes(here: _History, there: _History) -> Iterator[tuple[list[int], list[int]]]:
     """Rows that were stored at one moment, here and there, in the order of time."""
-    every = [(at, mine, n) for mine, record in ((True, here), (False, there)) for n, at in enumerate(record.at)]
+    every = [(at, mine, n) for mine, history in ((True, here), (False, there)) for n, at in enumerate(history.at)]
     for _, rows in groupby(sorted(every, key=lambda row: (row[0], row[2])), key=lambda row: row[0]):
         both = list(rows)
         yield [n for _, mine, n in both if mine], [n for _, mine, n in both if not mine]
 
 
 def _around(mine: Sequence[int], theirs: Sequence[int], copies: Mapping[int, int]) -> Iterator[_Row]:
-    """Rows of one moment: each record keeps its order around those that both have."""
+    """Rows of one moment: each history keeps its order around those that both have."""
     at = {row: n for n, row in enumerate(mine)}
     done = 0
     for n in theirs:

@@ -66,17 +66,19 @@ def merge(deps: Access, other: Access, *, gathered: bool = False) -> Merged:
 
 
 def is_known(deps: Access, other: Access) -> bool:
-    """Is every prompt whose record a list there began with here, or there as well? Otherwise another stand-in may bring it."""
-    return all(prompt_of(deps, text) is not None or prompt_of(other, text) is not None for text in _records(other))
+    """Is every prompt with which a list there began here, or there as well? Otherwise another stand-in may bring it."""
+    return all(
+        prompt_of(deps, text) is not None or prompt_of(other, text) is not None for text in _context_texts(other)
+    )
 
 
 def explains(deps: Access, other: Access) -> bool:
-    """Does a prompt there explain a record here that nothing here explains?"""
-    return any(prompt_of(other, text) is not None for text in _records(deps) if prompt_of(deps, text) is None)
+    """Does a prompt there explain a context message here that nothing here explains?"""
+    return any(prompt_of(other, text) is not None for text in _context_texts(deps) if prompt_of(deps, text) is None)
 
 
-def _records(deps: Access) -> list[str]:
-    """Records of prompts that are kept as text."""
+def _context_texts(deps: Access) -> list[str]:
+    """Context messages of prompts that are kept as text."""
     rows = deps.db.query(f"SELECT store_id FROM messages WHERE flags & {Flag.IMPORTED}")
     return [row.text for row in deps.store.legible([row[0] for row in rows])[0] if read_context(row.text)]
 
@@ -86,10 +88,12 @@ class _Merge:
         self._deps, self._other, self._gathered = deps, other, gathered
         self._ledger = Ledger(deps.db)
         self._ids = _Ids()
-        self._before: dict[int, tuple[int, ...]] = {}  # roots of prompts that a list there began with, by their record
+        self._before: dict[
+            int, tuple[int, ...]
+        ] = {}  # roots of prompts that a list there began with, by their context message
         self._below: dict[tuple[int, ...], set[int]] = {}  # the messages under such roots
         self._copies: dict[int, dict[int, int]] = {}  # by conversation: what it inherits there and has itself here
-        self._records: set[int] = set()  # here, of prompts that only the other store knew
+        self._contexts: set[int] = set()  # here, of prompts that only the other store knew
         self.out = Merged()
 
     def run(self) -> Merged:
@@ -217,7 +221,7 @@ class _Merge:
                 if damaged:
                     self.out.damaged = True
                     rows.sort(key=lambda row: at[row.store_id])
-                self._note_records(rows)
+                self._note_contexts(rows)
                 yield [_item(row) for row in rows]
 
         session = next(iter(sessions.values()))
@@ -309,12 +313,12 @@ class _Merge:
         store, known = self._deps.store, self._ids.messages
         ends = {each.conversation_id: each.end.pos for each in line}
         end, copied = 0.0, set[int]()
-        for record in store.imported([*ends]):
-            prompt = prompt_of(self._other, store.text(record.store_id))
-            if prompt is None or record.pos > ends[record.conversation_id]:
+        for context in store.imported([*ends]):
+            prompt = prompt_of(self._other, store.text(context.store_id))
+            if prompt is None or context.pos > ends[context.conversation_id]:
                 continue
-            if prompt_of(self._deps, store.text(record.store_id)) is None:
-                self._records.add(record.store_id)
+            if prompt_of(self._deps, store.text(context.store_id)) is None:
+                self._contexts.add(context.store_id)
             heads = store.heads_of([known.get(n, 0) for n in prompt.tail_ids])
             tail = [heads[known[n]] for n in prompt.tail_ids if known.get(n) in heads]
             start = next((n for n, row in enumerate(tail) if row.digest == first), 0)
@@ -349,24 +353,24 @@ class _Merge:
         return head.digest, 0.0 if self._gathered else head.stored_at
 
     def _resumed(self, conversation: int, home: int) -> dict[int, list[str]]:
-        """Records here whose prompts only the other store knows, and what the lists behind them show of it."""
+        """Context messages here whose prompts only the other store knows, and what the lists behind them show of it."""
         last = self._other.sessions.of_conversation(conversation)[-1:]
         line = {each for each, _ in self._other.sessions.ancestry(conversation)}
         out: dict[int, list[str]] = {}
-        for record in self._deps.store.imported([home]) if last else ():
-            text = self._deps.store.text(record.store_id)
+        for context in self._deps.store.imported([home]) if last else ():
+            text = self._deps.store.text(context.store_id)
             prompt = prompt_of(self._other, text)
             if prompt is not None and prompt.conversation_id in line and prompt_of(self._deps, text) is None:
                 rows = Transcripts(self._other.store, self._other.sessions).listed(last[0], prompt)
-                out[record.store_id] = [str(row.store_id) for row in rows]
-        self._records.update(out)
+                out[context.store_id] = [str(row.store_id) for row in rows]
+        self._contexts.update(out)
         return out
 
     def _explained(self) -> None:
-        """Records here whose prompts have come are no messages any more, but where a summary has taken one for that."""
+        """Context messages here whose prompts have come are no messages any more, but where a summary has taken one for that."""
         store, homes = self._deps.store, dict[int, list[int]]()
         with self._deps.db.transaction():
-            for row in store.heads_of([*self._records]).values():
+            for row in store.heads_of([*self._contexts]).values():
                 hidden = row.flags & Flag.RETRACTED or self._deps.dag.covering(row.store_id)
                 if not hidden and self._is_explained(row):
                     homes.setdefault(row.conversation_id, []).append(row.store_id)
@@ -378,7 +382,7 @@ class _Merge:
 
     def _taken_back(self, conversation: int, session: Session, heads: Sequence[Stored]) -> None:
         """Undo of the stand-in, done here too; what it brought back comes back where nothing here knows of that, or where its
-        record goes on longer."""
+        history goes on longer."""
         store, home = self._deps.store, session.conversation_id
         with self._deps.db.transaction():
             mine = store.heads([Segment(home)])
@@ -403,7 +407,7 @@ class _Merge:
                 self._deps.sessions.does_without(home, self._let_go(conversation, session))
 
     def _is_explained(self, row: Stored) -> bool:
-        """Is a row a record of a prompt that is here? Then it is no message."""
+        """Is a row a context message of a prompt that is here? Then it is no message."""
         return (
             bool(row.flags & Flag.IMPORTED) and prompt_of(self._deps, self._deps.store.text(row.store_id)) is not None
         )
@@ -416,7 +420,7 @@ class _Merge:
         return [n for n, row in heads.items() if row.conversation_id != session.conversation_id]
 
     def _note_times(self, heads: Sequence[Stored], times: Mapping[int, tuple[float, ...]]) -> None:
-        """When rows were stored there, by which other files may know them: a list that a process began with was stored anew."""
+        """Times at which rows were stored there, by which other files may know them: a process's first list was stored anew."""
         here = self._deps.store.heads_of([n for head in heads if (n := self._ids.messages.get(head.store_id))])
         pairs = [(head, here[n]) for head in heads if (n := self._ids.messages.get(head.store_id, 0)) in here]
         self._ledger.note_times(
@@ -425,8 +429,8 @@ class _Merge:
             for at in (was.stored_at, *times.get(was.store_id, ())) if at != now.stored_at
         )  # fmt: skip
 
-    def _note_records(self, rows: Sequence[Row]) -> None:
-        """A record of a prompt of ours that was kept there as text: what it covers, the prompts that were built there cover."""
+    def _note_contexts(self, rows: Sequence[Row]) -> None:
+        """A context message of ours that was kept there as text: what it covers, the prompts that were built there cover."""
         for row in rows:
             prompt = prompt_of(self._deps, row.text) if row.head.flags & Flag.IMPORTED else None
             if prompt is not None:
@@ -471,8 +475,8 @@ class _Merge:
         return True
 
     def _without_before(self, node: Node, sources: tuple[int, ...]) -> tuple[int, ...]:
-        """What a summary covers, but for what the prompts before it cover, whose records were kept there as text; all of it
-        where nothing else is left."""
+        """Sources of a summary without those of the prompts before it, whose context messages were kept there as text; all
+        of them where nothing else is left."""
         roots = self._roots_before(node.conversation_id, Cut(pos=node.last_pos))
         if roots not in self._below:
             self._below[roots] = {*self._deps.dag.messages_below(roots)}
@@ -560,12 +564,12 @@ class _Merge:
         )  # fmt: skip
 
     def _roots_before(self, conversation: int, until: Cut) -> tuple[int, ...]:
-        """Roots of the prompts whose records a conversation there shows as text, ``until`` some row of it."""
+        """Roots of the prompts whose context messages a conversation there shows as text, ``until`` some row of it."""
         if not self._before:
             return ()
         ends = {c: end or until for c, end in self._other.sessions.ancestry(conversation)}
-        records = self._other.store.heads_of([*self._before])
-        seen = [n for n, row in records.items() if (end := ends.get(row.conversation_id)) and row.pos <= end.pos]
+        contexts = self._other.store.heads_of([*self._before])
+        seen = [n for n, row in contexts.items() if (end := ends.get(row.conversation_id)) and row.pos <= end.pos]
         return tuple(dict.fromkeys(root for n in sorted(seen) for root in self._before[n]))
 
 

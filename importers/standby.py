@@ -335,8 +335,8 @@ class Standby:
         )  # fmt: skip
 
     def _in_turn(self, left: Sequence[Path], *, last: bool) -> Iterator[Path]:
-        """Stand-ins, the oldest first; but one that brings the prompt of a record here comes before the others, and of these one
-        that begins with a prompt which is not here waits for that which may bring it.
+        """Stand-ins, the oldest first; but one that brings the prompt of a context message here comes before the others, and of
+        these one that begins with a prompt which is not here waits for that which may bring it.
 
         ``last``: nothing else is to come, so those that nothing explains come at the end.
         """
@@ -352,7 +352,7 @@ class Standby:
             yield path
 
     def _turn(self, path: Path) -> int:
-        """When is the turn of a stand-in? One that cannot be read waits for nothing."""
+        """Place of a stand-in in the order of merges. One that cannot be read waits for nothing."""
         there = Database(path)
         try:
             deps = self._deps()

@@ -162,7 +162,7 @@ class Transcripts:
         return frozenset(row.store_id for row in rows if _is_hidden(row, *past))
 
     def _past(self, session: Session) -> tuple[int, frozenset[int] | None]:
-        """Whose rows tell themselves whether they were taken back, and which of the others were by the time it branched off."""
+        """Conversation whose rows tell whether they were taken back, and those of others that were before it branched off."""
         gone = self._sessions.taken_back(session.conversation_id) if session.parent_id is not None else None
         if session.parent_id is not None and gone is None:  # it has not begun: it shows what its parent shows
             return session.parent_id, self._sessions.taken_back(session.parent_id)

@@ -464,7 +464,7 @@ def text(data: Mapping[str, Any]) -> str:
 
 
 def _models(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> str:
-    """What each model of a day was paid, where there were several."""
+    """Money for each model of a day, where there were several."""
     each = [f"{name or 'earlier'} {_money(paid['money'], prices)}" for name, paid in models.items()]
     return f" ({', '.join(each)})" if len(each) > 1 else ""
 

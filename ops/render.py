@@ -198,7 +198,7 @@ def _session(data: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _state(life: Mapping[str, Any], summaries: int | None) -> str:
-    """Whether a session has ended, what is done with it, and how it began."""
+    """State of a session: has it ended, what is done with it, how did it begin."""
     ended, kept = life["ended_at"], _MODES.get(life["mode"], life["mode"])
     if ended and life["mode"] == "full" and summaries == 0:
         kept = "stored"

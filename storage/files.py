@@ -224,7 +224,7 @@ def _unsound(connection: sqlite3.Connection) -> list[str]:
 
 
 def _looked(connection: sqlite3.Connection, table: str = "") -> list[str]:
-    """What SQLite's quick check says; of each table by itself where it cannot check one of another program's."""
+    """Lines of SQLite's quick check; of each table by itself where it cannot check one of another program's."""
     what = quoted(table) if table else "20"
     try:
         return [text for (text,) in connection.execute(f"PRAGMA quick_check({what})") if text != "ok"]
@@ -496,7 +496,7 @@ def lost_parts(path: Path) -> list[str]:
 
 
 def _lost_in(connection: sqlite3.Connection) -> list[str]:
-    """What a file lacks; nothing of an older one, which gets the newest tables when it is opened."""
+    """Parts that a file lacks; none of an older one, which gets the newest tables when it is opened."""
     older = migrations.version_of(connection) != migrations.VERSION or upgrade.wanted(connection)
     return [] if older else migrations.lost_parts(connection.execute)
 
@@ -714,7 +714,7 @@ def _as_found(shapes: Mapping[str, _Shape], texts: Mapping[str, str]) -> dict[st
 
 
 def _said(text: str) -> _Said | None:
-    """What a CREATE TABLE statement says; None where SQLite does not understand it."""
+    """Columns of a CREATE TABLE statement; None where SQLite does not understand it."""
     if not _TABLE_TEXT.match(text):
         return None
     with closing(sqlite3.connect(":memory:")) as made:

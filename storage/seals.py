@@ -233,7 +233,7 @@ def broken(db: Readable, conversation: int | None = None, progress: _Progress = 
 
 
 def miscounted(db: Readable) -> list[str]:
-    """What has more or fewer rows than were written, in words: no row is read for that."""
+    """Parts with more or fewer rows than were written, in words: no row is read for that."""
     return _compared(db, None, lambda parts, _: _counted(db, parts), _only_counts)
 
 
@@ -288,7 +288,7 @@ def _summed(
 
 
 def _counted(db: Readable, parts: Collection[str]) -> Sums:
-    """How many rows there are, with no sums."""
+    """Numbers of rows, with no sums."""
     out: Sums = {}
     there = {row[0] for row in db.query("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for table in TABLES:

@@ -132,7 +132,7 @@ def _accepted(deps: Access) -> dict[str, dict[str, float]]:
 
 
 def _accepted_at(name: str, data: Mapping[str, Any], detail: str, accepted: dict[str, dict[str, float]]) -> float:
-    """When a finding was accepted, 0.0 for never. What readers met of a lost payload file is accepted with the file."""
+    """Time at which a finding was accepted, 0.0 for never. What readers met of a lost payload file is accepted with the file."""
     if name == "problems" and _is_of_files(data):
         return max(accepted.get("payload_files", {}).values(), default=0.0)
     return accepted.get(name, {}).get(detail, 0.0)

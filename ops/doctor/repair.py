@@ -338,7 +338,7 @@ def _read_again(path: Path, gone: Collection[str]) -> None:
 
 
 def _values(blocks: Blocks, said: Sequence[str], store_id: int, stored: Any) -> tuple[Any, ...]:
-    """What a message says of itself, and its address; () where it cannot be read."""
+    """Columns that a message's own JSON tells, and its address; () where it cannot be read."""
     try:
         message = content.read_message(content.decode(read_json(store_id, stored, blocks.block)))
     except UNREADABLE:
@@ -348,7 +348,7 @@ def _values(blocks: Blocks, said: Sequence[str], store_id: int, stored: Any) -> 
 
 
 def _rowless(path: Path) -> int:
-    """How many addresses of messages have no row, as the file counts them."""
+    """Number of addresses of messages without a row, as the file counts them."""
     there = Database(path)
     count = Meta(there).value("removed:messages")
     there.close()

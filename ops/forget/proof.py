@@ -91,7 +91,7 @@ class Pieces:
         self.left_out = len(bare) - len(self._bare)
 
     def in_text(self, text: str) -> set[str]:
-        """Those that the text holds."""
+        """Pieces that the text holds."""
         found = {form for form in self._bare if form in text}
         before = 0
         for match in _WORD.finditer(text) if self._by_key else ():
