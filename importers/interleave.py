@@ -79,8 +79,8 @@ def interleave(
     """Place the rows there between the rows here. Both are in their order; so is what comes out.
 
     ``lists``: rows there with which a list began, the first and those behind a context message, and the rows here that each
-    should show, from its first message on; None where nobody knows. ``resumed``: the same of rows here, behind context messages that no
-    prompt here explains.
+    should show, from its first message on; None where nobody knows. ``resumed``: the same of rows here, behind context messages
+    that no prompt here explains.
     """
     out = Woven()
     ours, others = _History(here), _History(there)
