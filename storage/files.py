@@ -441,8 +441,8 @@ def brought_home(path: Path, damaged: Path) -> None:
 
 
 # -- rewriting -------------------------------------------------------------------------------------------
-def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
-    """Run statements as one transaction; how many rows changed.
+def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> list[int]:
+    """Run statements as one transaction; how many rows each of them changed.
 
     Without enforcing references: SQLite would look through a whole table for each row that is deleted. The statements must leave
     none dangling.
@@ -454,13 +454,14 @@ def rewrite(path: Path, statements: Sequence[tuple[str, Params]]) -> int:
             connection.execute("PRAGMA synchronous=NORMAL")
         sealer = seals.Sealer(connection)
         sealer.attach()
+        changed = []
         with migrations.as_one(connection):
-            before = connection.total_changes
             for sql, params in statements:
+                before = connection.total_changes
                 connection.execute(sql, params)
-            changed = connection.total_changes - before
+                changed.append(connection.total_changes - before)
             sealer.flush()
-        if logged and changed:
+        if logged and any(changed):
             disk.sync(path.with_name(path.name + "-wal"))
         return changed
 

@@ -315,6 +315,7 @@ TABLES: Final = frozenset(table for table, _ in statements())
 _OURS: Final = f"m.type = 'table' AND m.name IN ({', '.join(repr(table) for table in sorted(TABLES))})"
 _COLUMNS: Final = f"SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}"
 _TEXTS: Final = f"SELECT m.name, m.sql FROM sqlite_master AS m WHERE {_OURS}"
+_ALL_TEXTS: Final = f"SELECT name, sql FROM sqlite_master WHERE tbl_name IN ({', '.join(map(repr, sorted(TABLES)))})"
 _KINDS: Final = f"""
 SELECT m.name, c.name, upper(c.type), c.pk, c."notnull", c.dflt_value IS NULL
   FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE {_OURS}
@@ -361,6 +362,13 @@ def columns() -> frozenset[tuple[str, str]]:
     """Columns of this release, each with its table."""
     with made() as new:
         return frozenset(new.execute(_COLUMNS))
+
+
+@cache
+def _texts() -> frozenset[tuple[Any, ...]]:
+    """Tables and indexes of a file of this release, word for word."""
+    with made() as new:
+        return frozenset(new.execute(_ALL_TEXTS))
 
 
 @cache
@@ -468,6 +476,8 @@ def unknown_in(exc: Exception) -> str:
 
 def lost_parts(query: _Query) -> list[str]:
     """Tables of this release that a file lacks, columns (`nodes.text`), and `nodes.*` where a table has other keys or checks."""
+    if frozenset(query(_ALL_TEXTS)) == _texts():
+        return []
     there = _parts_in(query)
     tables, lost = {row[0] for row in there}, _parts() - there
     columns = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import ipaddress
 import os
@@ -87,6 +88,17 @@ def _noted(init: Any, made: weakref.WeakSet[Any]) -> Any:
         made.add(self)
 
     return wrapped
+
+
+@pytest.fixture(autouse=True, scope="session")
+def checkout_looked_at_once() -> Iterator[None]:
+    """Ask git for the commit that runs with the first doctor only; of other checkouts whenever somebody asks."""
+    from hermes_lcm.ops import status
+
+    asked, ours = status.identity, functools.cache(status.identity)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(status, "identity", lambda folder: (ours if folder == status.PLUGIN else asked)(folder))
+        yield
 
 
 class NetworkBlockedError(RuntimeError):

@@ -128,6 +128,8 @@ _OTHERWISE: Final = {
                           (SELECT platform FROM sessions WHERE sessions.session_key = messages.session_key), '')""",
 }
 _RELINK = (
+    ("", _SPENT_NODE_IDS),
+    ("", _COUNT_MESSAGES),
     ("messages that a development version laid aside, in files that are gone", _FILELESS),
     ("messages whose block was unreadable", _BLOCKLESS),
     ("conversations made up for messages whose own was unreadable", _LOST_CONVERSATIONS),
@@ -297,16 +299,14 @@ def _rescue(deps: Access, found: Diagnosis, progress: Progress) -> Repaired:
 
 def _relinked(path: Path, saved: Salvage) -> list[str]:
     """Make the saved rows point at each other again, and note what is gone."""
-    notes = []
     _read_again(path, saved.gone)
-    files.rewrite(path, [(_SPENT_NODE_IDS, ()), (_COUNT_MESSAGES, ())])
-    given = {"owner": RECOVERED, "names": json.dumps(saved.names)}
-    for what, sql in _RELINK:
-        changed = files.rewrite(path, [(sql, {name: value for name, value in given.items() if f":{name}" in sql})])
-        if changed:
-            notes.append(f"{changed} {what}")
     before = _rowless(path)
-    files.rewrite(path, [(sql, ()) for sql in (_COUNT_UNREADABLE, *COUNT_REMOVED, _SOME_ARE_LEFT)])
+    given = {"owner": RECOVERED, "names": json.dumps(saved.names)}
+    changed = files.rewrite(path, [
+        *((sql, {name: value for name, value in given.items() if f":{name}" in sql}) for _, sql in _RELINK),
+        *((sql, ()) for sql in (_COUNT_UNREADABLE, *COUNT_REMOVED, _SOME_ARE_LEFT)),
+    ])  # fmt: skip
+    notes = [f"{rows} {what}" for (what, _), rows in zip(_RELINK, changed, strict=False) if rows and what]
     files.reseal(path)
     if gone := _rowless(path) - before:
         notes.append(f"{gone:,} addresses of messages have no row any more")

@@ -200,7 +200,7 @@ def test_others_write_while_a_rewrite_waits_for_the_disk(db: Database, monkeypat
     found = notes(db)
     db.close()
 
-    assert (changed, synced, found) == (1, ["lcm.db-wal"], ["a", "b"])
+    assert (changed, synced, found) == ([1], ["lcm.db-wal"], ["a", "b"])
 
 
 def test_an_open_transaction_is_not_seen_by_readers(db: Database) -> None:

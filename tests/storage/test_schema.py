@@ -172,6 +172,14 @@ def test_a_column_that_another_program_renamed_stops_no_reading_of_others(db: Da
     assert schema.lost_parts(db.query) == ["archives.handle"]
 
 
+def test_a_file_as_this_release_makes_it_is_known_by_one_look_at_its_texts(db: Database) -> None:
+    """Each opening asks."""
+    asked = list[str]()
+
+    assert schema.lost_parts(lambda sql: asked.append(sql) or db.query(sql)) == []
+    assert len(asked) == 1
+
+
 def test_two_processes_that_make_a_dropped_index_again_are_in_nobodys_way(db: Database) -> None:
     """Both have seen that it is not there."""
     with db.transaction():
