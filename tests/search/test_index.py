@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 
 import pytest
 from worlds import linear
@@ -436,6 +437,27 @@ def test_a_scan_ends_when_its_time_is_over(world):
 
     assert found.total_is_bound
     assert 1 < found.reached <= 900
+
+
+def test_a_scan_comes_as_far_on_a_busy_machine(world, monkeypatch):
+    """Time that others compute is not its own."""
+    world.say("the canary is 🦊🚀")
+    world.say_all([("user", "nothing")] * 900)
+
+    at_once = world.texts
+    monkeypatch.setattr(world, "texts", lambda store_ids: time.sleep(0.1) or at_once(store_ids))
+
+    assert world.ids("🦊🚀")[:1] == [1]
+
+
+def test_what_has_no_word_is_looked_for_as_long_as_any_text(world, monkeypatch):
+    """Emoji are in no index, so that others use them says nothing."""
+    world.say("the canary is 🦊🚀")
+    given = []
+    monkeypatch.setattr(MessageIndex, "_scan", lambda *arguments: given.append(arguments[4]) or ([], 0))
+    world.ids("🦊🚀")
+
+    assert given == [search_module.SCAN_S]
 
 
 # ---------------------------------------------------------------------------------------------- a cache
