@@ -1181,10 +1181,15 @@ def numbers(engine: LiveEngine) -> EngineState:
 def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "") -> Rights:
     """The rights of an engine's agent in a session (``session_id``: while nothing of it is stored).
 
-    A sub-agent has those of the agent that asked for it, as long as that one is here.
+    A sub-agent has those of the agent that asked for it, as long as that one is here; who continues its session is none.
     """
     runtime = engine.runtime
-    if session is not None and session.origin == "subagent" and session.parent_session_id:
+    if (
+        engine.platform == "subagent"
+        and session is not None
+        and session.origin == "subagent"
+        and session.parent_session_id
+    ):
         above = runtime.process.engines.of(session.parent_session_id)
         known = above is not None and above is not engine and runtime.find_session(above.session_id)
         return rights_of(above, known or None) if above is not None and above is not engine else OWN_SESSION

@@ -20,7 +20,7 @@ from ..dag import SummaryDag, fingerprint
 from ..ingest.transcript import Entry, Transcript
 from ..prompt import context_message, rewrites
 from ..prompt.rewrites import Instead, Replacement, Retold
-from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, NewNode, Node, Unit, in_order
+from ..records import ARCHIVE_RUNG, ARCHIVED_WORDS, NewNode, Node, Scope, Unit, in_order
 from ..search.scope import Scopes
 from ..session import CLIENTS, Session
 from ..storage.connection import Database
@@ -309,7 +309,7 @@ class ArchivedRanges:
         ids = set(archive.store_ids)
         new = list(archive.store_ids)
         while new:
-            new = [i for i in self._scopes.successors(new).values() if i not in ids]
+            new = [i for i in self._scopes.successors(new, Scope()).values() if i not in ids]
             ids.update(new)
         return frozenset(ids)
 

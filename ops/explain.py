@@ -117,9 +117,15 @@ def parsed(address: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
+def _readable_nodes(deps: Access, node_ids: Sequence[int]) -> list[str]:
+    """Addresses of the summaries among these that may be read: another's branch makes its own of what it inherits."""
+    mine = deps.scopes.nodes(node_ids, readable(deps))
+    return [f"sum_{node_id}" for node_id in node_ids if node_id in mine]
+
+
 def _message(deps: Access, row: Row) -> tuple[Facts, Facts]:
     head = row.head
-    covering = [f"sum_{node_id}" for node_id in deps.dag.covering(head.store_id)]
+    covering = _readable_nodes(deps, deps.dag.covering(head.store_id))
     tool = f" ({head.tool_name})" if head.tool_name else ""
     place, root = _message_place(deps, head)
     revises = f"msg_{head.revises}" if head.revises else None
@@ -236,7 +242,7 @@ def _message_place(deps: Access, head: Stored) -> tuple[Place, Node | None]:
 def _node(deps: Access, node: Node) -> tuple[Facts, Facts]:
     kind = "msg" if node.depth == 0 else "sum"
     sources = [f"{kind}_{each}" for each in deps.dag.sources(node.node_id)]
-    condensed = [f"sum_{each}" for each in deps.dag.parents(node.node_id)]
+    condensed = _readable_nodes(deps, deps.dag.parents(node.node_id))
     replaces = f"sum_{node.replaces}" if node.replaces else None
     dissolved = node.node_id in Orders(deps.db).dissolved()
     place = _node_place(deps, node)

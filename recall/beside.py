@@ -159,7 +159,7 @@ def said_elsewhere(caller: Access, rows: Sequence[Row]) -> list[int]:
     Each shows the lines of the group from the beginning of the talk on.
     """
     held = [row for row in rows if row.head.role == "user" and markers.overheard(row.text)[0]]
-    revised = caller.scopes.successors([row.store_id for row in held]) if held else {}
+    revised = caller.scopes.successors([row.store_id for row in held], caller.everything()) if held else {}
     held = [row for row in held if row.store_id in revised]
     stored = {
         number: {head.digest for head in caller.store.heads([Segment(number)])}

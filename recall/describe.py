@@ -148,11 +148,11 @@ def _checks(node: Node) -> Answer:
 def _summary(caller: Access, node: Node, source_offset: int, content_offset: int, room: Room) -> Answer:
     sources = caller.dag.sources(node.node_id)
     out: Answer = {"note": NOTE, "type": "summary", "node_id": node.node_id, **node_frame(node)}
-    better = caller.scopes.better([node.node_id])
+    better = caller.scopes.better([node.node_id], caller.everything())
     out.update(
         conversation_id=node.conversation_id, created_at=iso(node.created_at),
         descendant_count=len(caller.dag.nodes_below([node.node_id])) - 1,
-        parents=[f"sum_{parent}" for parent in caller.dag.parents(node.node_id)],
+        parents=[each.address for each in caller.nodes(caller.dag.parents(node.node_id))],
         verification={"quality": node.quality, "model": node.model, "rung": node.rung, "checks": _checks(node)},
         in_prompt=node.node_id in (*caller.roots(), *caller.carried()), expand_hint=node.expand_hint[:MOST_HINT],
     )  # fmt: skip
@@ -250,7 +250,7 @@ def _message(caller: Access, store_id: int) -> Answer:
     row = caller.row(store_id)
     head = row.head
     text, is_json = exact(row)
-    newer = caller.scopes.successors([store_id])
+    newer = caller.scopes.successors([store_id], caller.everything())
     out: Answer = {
         "note": NOTE, "type": "message", "address": f"msg_{store_id}", **frame(head), "session_id": head.session_id,
         "conversation_id": head.conversation_id, "position": head.pos, "stored_at": iso(head.stored_at),
@@ -281,7 +281,8 @@ def _summaries_over(caller: Access, store_id: int) -> list[str]:
     level = [node.node_id for node in caller.nodes(caller.dag.covering(store_id))]
     while level and len(out) < _MOST_LISTED:
         out.extend(node_id for node_id in level if node_id not in out)
-        level = [parent for node_id in level for parent in caller.dag.parents(node_id) if parent not in out]
+        above = [parent for node_id in level for parent in caller.dag.parents(node_id) if parent not in out]
+        level = [node.node_id for node in caller.nodes(above)]
     return [f"sum_{node_id}" for node_id in out]
 
 

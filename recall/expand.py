@@ -103,7 +103,7 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
         out["continues"] = before
     room.use_up(out)
     ids = caller.scopes.page(session_id, scope, ask.wanted, after=ask.after, limit=ask.limit)
-    newer = caller.scopes.successors(ids)
+    newer = caller.scopes.successors(ids, scope)
 
     def facts(row: Row) -> Answer:
         revised = {"superseded_by": f"msg_{newer[row.store_id]}"} if row.store_id in newer else {}
@@ -206,7 +206,7 @@ def _facts(caller: Access, row: Row) -> Answer:
     summaries = caller.covering([head.store_id])
     if summaries:
         out["summary"] = summaries[head.store_id]
-    newer = caller.scopes.successors([head.store_id])
+    newer = caller.scopes.successors([head.store_id], caller.everything())
     if newer:
         out["superseded_by"] = f"msg_{newer[head.store_id]}"
     return out

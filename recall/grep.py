@@ -276,7 +276,7 @@ class Search:
         wide = min(1000, limit * 3 + 20)
         found = self._scan_nodes(wide) if ask.regex else self._indexed_nodes(wide)
         ids = [hit.node_id for hit in found.hits]
-        replaced = self._caller.scopes.better(ids)
+        replaced = self._caller.scopes.better(ids, self._caller.everything())
         kept = [hit for hit in found.hits if hit.node_id not in replaced and self._visible(hit.node_id)]
         if last_id is not None:
             kept = [hit for hit in kept if hit.node_id <= last_id]
@@ -542,7 +542,8 @@ class Search:
         self._closed = {asked: closing[end] for asked, end in ends.items() if end in closing}
         days = {(iso(time_said(row.head)) or "")[:10] for row in rows.values()}
         self._one_day = len(days) == 1
-        return _Read(rows, nodes, self._caller.covering(rows), self._caller.scopes.successors([*rows]))
+        newer = self._caller.scopes.successors([*rows], self._caller.everything())
+        return _Read(rows, nodes, self._caller.covering(rows), newer)
 
     def _planned(self, queue: Sequence[Hit | NodeHit], rows: Mapping[int, Row], room: Room) -> list[int]:
         """Snippet lengths."""

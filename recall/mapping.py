@@ -242,7 +242,7 @@ def _chosen(caller: Access, wanted: Wanted) -> _Chosen:
 
 def _once(caller: Access, rows: Sequence[Row]) -> list[Row]:
     """Rows without copies, and without those of which a later form is among them."""
-    newer = caller.scopes.successors([row.store_id for row in rows])
+    newer = caller.scopes.successors([row.store_id for row in rows], caller.everything())
     here = {row.store_id for row in rows}
     said = {row.head.digest for row in rows if not row.head.flags & Flag.DUPLICATE}
     return [

@@ -193,8 +193,12 @@ SELECT n.node_id FROM nodes n CROSS JOIN conversations c USING(conversation_id) 
 _COVERING = f"""
 SELECT s.store_id, max(s.node_id) FROM node_sources s JOIN nodes n USING(node_id) JOIN conversations c USING(conversation_id)
  WHERE s.store_id IN {_LIST.format(":ids")}"""
-_SUCCESSORS = f"SELECT revises, max(store_id) FROM messages WHERE revises IN {_LIST.format('?')} GROUP BY revises"
-_BETTER = f"SELECT replaces, max(node_id) FROM nodes WHERE replaces IN {_LIST.format('?')} GROUP BY replaces"
+_SUCCESSORS = f"""
+SELECT m.revises, max(m.store_id) FROM messages m CROSS JOIN conversations c USING(conversation_id)
+ WHERE m.revises IN {_LIST.format(":ids")}"""
+_BETTER = f"""
+SELECT n.replaces, max(n.node_id) FROM nodes n CROSS JOIN conversations c USING(conversation_id)
+ WHERE n.replaces IN {_LIST.format(":ids")}"""
 _FROM_SOURCE = f"""
 WITH RECURSIVE below(root, node_id) AS (
   SELECT value, value FROM json_each(:ids)
@@ -297,13 +301,15 @@ class Scopes:
         """The newest node ids of a scope, newest first."""
         return self._ids(_NEWEST_NODES, scope, "ORDER BY n.node_id DESC LIMIT :limit", of="n", limit=limit)
 
-    def successors(self, store_ids: Sequence[int]) -> dict[int, int]:
-        """Newest row that revises each message, by store id."""
-        return {row[0]: row[1] for row in self._db.query(_SUCCESSORS, (json.dumps(list(store_ids)),))}
+    def successors(self, store_ids: Sequence[int], scope: Scope) -> dict[int, int]:
+        """Newest row of a scope that revises each message, by store id."""
+        sql, params = _within(_SUCCESSORS, scope, "m")
+        return dict(self._db.query(f"{sql} GROUP BY m.revises", {**params, "ids": json.dumps(list(store_ids))}))
 
-    def better(self, node_ids: Sequence[int]) -> dict[int, int]:
-        """Newest node that replaces each node, by node id."""
-        return {row[0]: row[1] for row in self._db.query(_BETTER, (json.dumps(list(node_ids)),))}
+    def better(self, node_ids: Sequence[int], scope: Scope) -> dict[int, int]:
+        """Newest node of a scope that replaces each node, by node id."""
+        sql, params = _within(_BETTER, scope, "n")
+        return dict(self._db.query(f"{sql} GROUP BY n.replaces", {**params, "ids": json.dumps(list(node_ids))}))
 
     def from_source(self, node_ids: Sequence[int], sources: Sequence[str]) -> set[int]:
         """Nodes with at least one message of these sources below them."""

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +16,10 @@ from worlds.gateway import ALICE, MALLORY, OWL, PIN, Agent, Gateway
 from worlds.process import Chat, chat
 
 from hermes_lcm.config import load
+from hermes_lcm.dag import fingerprint
 from hermes_lcm.host import facts
 from hermes_lcm.plugin import registration
-from hermes_lcm.records import Flag, Scope
+from hermes_lcm.records import Flag, NewNode, Scope
 
 
 @pytest.fixture
@@ -120,6 +122,25 @@ def test_who_continues_a_session_by_its_id_reads_no_more_than_it(world: Gateway)
         assert client.reads({"term": "alice", "alice": "term"}[session]) == 0
 
 
+@pytest.mark.parametrize("parent", ["term", "alice"])
+@pytest.mark.parametrize(
+    ("platform", "key"), [("api_server", ""), ("api_server", ALICE), ("telegram", MALLORY), ("", "")]
+)
+def test_who_continues_a_sub_agents_session_has_not_its_askers_rights(
+    world: Gateway, parent: str, platform: str, key: str
+) -> None:
+    """These are lent to the sub-agent, while it works."""
+    askers = [world.agent("alice", "telegram", ALICE), world.agent("term", "cli")]
+    world.hooks.subagent_start(parent_session_id=parent, child_session_id="child")
+    child = world.agent("child", "subagent").says("a task")
+    other = Agent(world, "child", platform, key).says("hello", live=Chat(child.live))
+
+    assert askers
+    assert child.reads(parent) == 2
+    assert other.finds("PIN secret hello") <= {"child"}
+    assert other.reads("alice") == other.reads("term") == 0
+
+
 def test_a_branch_belongs_to_who_makes_it(world: Gateway) -> None:
     """The operator branches off a chat at the terminal: the chat's user sees nothing of it."""
     world.row("aside", "cli", parent_session_id="alice", model_config='{"_branched_from": "alice"}')
@@ -133,6 +154,34 @@ def test_a_branch_belongs_to_who_makes_it(world: Gateway) -> None:
     assert aside.finds("PIN") >= {"alice"}
     assert alice.finds("KESTREL PIN") == {"alice"}
     assert alice.reads("aside") == 0
+
+
+def test_what_the_operator_does_in_a_branch_of_a_chat_shows_nowhere_in_it(
+    world: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edited message, and summaries that replace, cover or condense what it inherits."""
+    alice = world.agent("alice", "telegram", ALICE).says(
+        "and plums", live=chat().user(f"my bank PIN is {PIN}").says("noted")
+    )
+    add, rows = partial(world.runtime.dag.add, now=time.time()), (1, 2)
+    leaf = add(NewNode(1, 0, "provisional", "PIN", "", 1, 9, rows, fingerprint(0, rows)))
+
+    def told() -> list[str]:
+        asked = [alice.tool("lcm_load_session"), alice.tool("lcm_expand", store_id="msg_1")]
+        asked += [alice.tool("lcm_describe", id=each) for each in ("msg_1", leaf.address)]
+        asked += [alice.tool("lcm_grep", query="PIN", session_scope=each) for each in ("all", "current")]
+        return asked + [typed(world, monkeypatch, ALICE, f"explain {each}") for each in ("msg_1", leaf.address)]
+
+    before = told()
+    world.row("aside", "cli", parent_session_id="alice", model_config='{"_branched_from": "alice"}')
+    Agent(world, "aside", "cli").says(
+        OWL, live=chat().user(f"my bank PIN is {PIN}, or so").says("noted").user("and plums")
+    )
+    add(NewNode(3, 0, "verified", OWL, "", 1, 9, rows, fingerprint(0, (*rows, 1)), replaces=leaf.node_id))
+    add(NewNode(3, 1, "verified", OWL, "", 1, 9, (leaf.node_id,), fingerprint(1, (leaf.node_id,))))
+
+    assert 1 in [row.head.revises for rows in world.runtime.store.row_batches() for row in rows]
+    assert told() == before
 
 
 def test_resuming_a_session_carries_nothing_into_it(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
