@@ -246,6 +246,7 @@ _LANGUAGES: Final = {
         ),
         letters="абвгдежзийклмнопрстуфхцчшщъыьэюяё",
         least=3,
+        spellings=(("ё", "е"),),
     ),
     "ar": _Language(
         frozenset("أي أين إلى التي الذي ان أن او أو عن على في كان كانت كم كيف لا لم لماذا ما ماذا متى مع من منذ نحن هذا "
@@ -327,8 +328,10 @@ def forms(word: str, of: str) -> Forms:
 
 
 def _spelt(word: str, of: _Language) -> list[str]:
-    """A word without accents, and as it is written where a keyboard lacks a letter: München, Muenchen."""
-    other = [word.replace(one, two) for pair in of.spellings for one, two in (pair, pair[::-1]) if one in word]
+    """A word without accents, and as it is written where a keyboard lacks a letter: München, Muenchen; зелёный, зеленый."""
+    pairs = [(one, two) for pair in of.spellings for one, two in (pair, pair[::-1]) if one in word]
+    other = [word.replace(one, two) for one, two in pairs]
+    other += [word[: at.start()] + two + word[at.end() :] for one, two in pairs for at in re.finditer(one, word)]
     return [*dict.fromkeys(map(plain, (word, *other)))]
 
 

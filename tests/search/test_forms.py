@@ -46,6 +46,8 @@ def test_a_short_word_has_no_other_forms() -> None:
         ("Ich bin nach München geflogen", "muenchen"),
         ("Ich bin nach Muenchen geflogen", "Wann war das mit München?"),
         ("Elle a reçu les œufs", "Combien de oeufs a-t-elle ?"),
+        ("Это наш зелёный чайник, а новее нет", "Где зеленый?"),
+        ("Это наш зеленый чайник, а новее нет", "Где зелёный?"),
         ("Los lápices están en el cajón", "¿Dónde está el lápiz?"),
         ("وبالسيارات وصلنا", "متى وصلت السيارة؟"),
         ("Der Datenbankserver läuft auf Port 5432", "Datenbank Server"),
