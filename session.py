@@ -182,7 +182,7 @@ class Sessions:
                 return known
             principal = principal or (parent.principal if parent else principal_of(platform, host_key, session_id))
             if parent is not None and origin == "rotation":
-                conversation_id = parent.conversation_id
+                conversation_id, principal = parent.conversation_id, parent.principal  # it has one owner
             else:
                 conversation_id = self._db.execute(
                     "INSERT INTO conversations(parent_id, fork_seq, principal, nonce, created_at) VALUES (?,?,?,?,?)",

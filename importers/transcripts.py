@@ -20,7 +20,7 @@ from ..errors import BadRequest, Exchanged, Overtaken
 from ..ops import backup
 from ..ops.render import counted, moment
 from ..records import Flag, Stored
-from ..session import Cut, Segment, Session
+from ..session import LOCAL, Cut, Segment, Session
 from ..storage.files import Progress, silent
 from ..store import NewRow
 from ..text import content
@@ -289,8 +289,11 @@ def _about(found: File) -> tuple[tuple[str, str], ...]:
 
 def _present(deps: Access, conversation: Conversation, *, whole: bool) -> int:
     """Number of the file's messages that are here. An ancestor of a branch may have gone on here; the branch itself may not."""
-    name = str(conversation.sessions[0]["session_id"])
-    session = deps.sessions.find(name) if deps.db.exists else None
+    names = [str(each["session_id"]) for each in conversation.sessions]
+    session, *more = [deps.sessions.find(name) if deps.db.exists else None for name in names]
+    name, home = names[0], session.conversation_id if session is not None else None
+    if apart := [each.session_id for each in more if each is not None and each.conversation_id != home]:
+        raise BadRequest(f"{apart[0]} is stored already apart from {name}; an import never mixes two conversations")
     if session is None:
         return 0
     here = _stored(deps, session)
@@ -401,7 +404,9 @@ class _Import:
         before: Session | None = None
         for each in conversation.sessions:
             name = str(each["session_id"])
-            known = deps.sessions.find(name)
+            known, owner = deps.sessions.find(name), each.get("principal") or None
+            if (before or parent) is not None and owner != LOCAL:
+                owner = None  # what goes on from a conversation belongs to its owner: a file gives it to nobody else
             before = known or deps.sessions.open(
                 name,
                 now=float(each.get("started_at") or deps.clock()),
@@ -411,7 +416,7 @@ class _Import:
                 origin="rotation" if before else "branch" if parent else "start",
                 fork_seq=conversation.fork_seq if before is None else None,
                 model=str(each.get("model") or ""),
-                principal=each.get("principal") or None,
+                principal=owner,
             )
             out[name] = before
             if known is None and each.get("ended_at"):

@@ -134,12 +134,13 @@ class Ledger:
                 self._meta.note(_READ.format(conversation_id), seen)
 
     # -- marks --------------------------------------------------------------------------------------------
-    def mark(self, entry: Entry, mark: str, correction: str = "", *, now: float) -> None:
-        """Mark an entry with an operator's verdict; "" takes it back."""
-        key = _MARKS.format(entry.row.head.conversation_id)
+    def mark(self, entry: Entry, mark: str, correction: str = "", *, now: float, branch: int | None = None) -> None:
+        """Mark an entry with an operator's verdict; "" takes it back. ``branch``: the conversation in which it counts, where it
+        inherits the entry; the others hear nothing of it."""
+        key = _MARKS.format(branch or entry.row.head.conversation_id)
         with self._db.transaction():
             marks = {name: said for name, said in (self._meta.value(key) or {}).items() if name != entry.name}
-            if mark:
+            if mark or branch not in (None, entry.row.head.conversation_id):
                 marks[entry.name] = {"mark": mark, "correction": correction, "at": now}
             self._meta.note(key, marks)
 

@@ -69,7 +69,8 @@ def _mark(mark: str, deps: Access, words: Words) -> Answer:
     data = {"entry": entry.name, "mark": mark, "correction": said}
     if words.dry:
         return Answer(f"{entry.name} would be {became}", data, foot="Dry run: nothing was changed.")
-    deps.ledger.mark(entry, mark, said, now=deps.clock())
+    branch = deps.session.conversation_id if deps.session is not None else None
+    deps.ledger.mark(entry, mark, said, now=deps.clock(), branch=branch)
     note = pins_note(deps) if mark in KEPT else ""
     return Answer(
         f"{entry.name} is {became}" + (f"\n{note}. {UNPIN}" if note else ""), data | ({"note": note} if note else {})

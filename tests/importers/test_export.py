@@ -489,3 +489,58 @@ def test_a_damaged_message_is_left_out_and_named(kind: str, world: Home, tmp_pat
         transcripts.take_in(deps, made.path)
         rows = [row.text for rows in deps.store.row_batches() for row in rows]
         assert rows == [text for text in AWKWARD if text != AWKWARD[2]]
+
+
+OTHERS, MINE = "telegram:dm:1", "telegram:dm:666"
+
+
+def claiming(path: Path, *conversations: tuple[list[str], dict[str, Any]]) -> Path:
+    """A file that looks like an export: sessions of somebody, each conversation with its own facts; one message in the last."""
+    about = [
+        {
+            "sessions": [{"session_id": name, "platform": "telegram", "principal": MINE} for name in names],
+            "rows": 0,
+            **facts,
+        }
+        for names, facts in conversations
+    ]
+    said = {
+        "session_id": conversations[-1][0][-1],
+        "seq": 9,
+        "pos": 9,
+        "stored_at": 1.0,
+        "source": "telegram",
+        "flags": 0,
+    }
+    said |= {"store_id": 1, "revises": None, "message": {"role": "user", "content": "hello"}}
+    about[-1]["rows"] = 1
+    path.write_text(f"{json.dumps({'lcm_export': 2, 'conversations': about})}\n{json.dumps(said)}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "conversations",
+    [
+        [(["theirs"], {}), (["mine"], {"parent": 0, "fork_seq": 99, "cut": [2**60, 1e300]})],
+        [(["theirs", "mine"], {}), (["more"], {"parent": 0, "fork_seq": 0})],
+    ],
+    ids=["a branch", "a rotation"],
+)
+def test_a_file_gives_nobody_a_conversation_that_is_here(tmp_path: Path, conversations: Any) -> None:
+    """Its sessions may say that they go on with somebody else's: then they are that one's."""
+    world = Home(tmp_path)
+    world.runtime.announce("theirs", platform="telegram", host_key=f"agent:main:{OTHERS}", owner=OTHERS)
+    world.say("the PIN is ZEBRA", session="theirs", platform="telegram")
+    transcripts.take_in(whole(world), claiming(tmp_path / "file.jsonl", *conversations))
+
+    assert {world.runtime.sessions.find(name).principal for name in ("theirs", "mine")} == {OTHERS}  # type: ignore[union-attr]
+
+
+def test_a_file_puts_no_words_into_a_conversation_that_is_here(tmp_path: Path) -> None:
+    """Behind a session that nobody knows stands the name of one that is stored."""
+    world = Home(tmp_path)
+    world.say("the PIN is ZEBRA", session="theirs", platform="telegram")
+    with pytest.raises(BadRequest, match="theirs is stored already"):
+        transcripts.take_in(whole(world), claiming(tmp_path / "file.jsonl", (["mine", "theirs"], {})))
+
+    assert len(world.runtime.store.page("theirs", after=0, limit=9)) == 1

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextvars import copy_context
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import pytest
 from worlds.gateway import ALICE, MALLORY, OWL, PIN, Agent, Gateway
 from worlds.process import Chat, chat
 
+from hermes_lcm.command import operator_access, run
 from hermes_lcm.config import load
 from hermes_lcm.dag import fingerprint
 from hermes_lcm.host import facts
@@ -182,6 +184,25 @@ def test_what_the_operator_does_in_a_branch_of_a_chat_shows_nowhere_in_it(
 
     assert 1 in [row.head.revises for rows in world.runtime.store.row_batches() for row in rows]
     assert told() == before
+
+
+def test_what_the_operator_says_of_a_fact_in_a_branch_of_a_chat_shows_nowhere_in_it(
+    world: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A correction of what the branch inherits is the branch's; so is taking it back."""
+    past = chat().user("Always use tabs in this project.").says("noted")
+    alice = world.agent("tabs", "telegram", ALICE).says(live=Chat(past))
+    world.row("aside", "cli", parent_session_id="tabs", model_config='{"_branched_from": "tabs"}')
+    aside = Agent(world, "aside", "cli").says("and more", live=Chat(past))
+    rule = json.loads(aside.tool("lcm_describe", view="ledger"))["entries"][0]["entry"]
+    operator = replace(operator_access(world.runtime, world.runtime.find_session("aside"), None), trusted=True)
+    said = [run(f"ledger correct {rule} {OWL}", operator)]
+    shown = [agent.tool("lcm_describe", view="ledger") for agent in (alice, aside)]
+    typed(world, monkeypatch, ALICE, f"ledger pin {rule}")
+    said.append(run(f"ledger clear {rule}", operator))
+
+    assert [OWL in each for each in (*said, *shown)] == [True, False, False, True]
+    assert ["pinned" in agent.tool("lcm_describe", view="ledger") for agent in (alice, aside)] == [True, False]
 
 
 def test_resuming_a_session_carries_nothing_into_it(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
