@@ -168,7 +168,8 @@ class Access:
         """Owner of the rest of an answer: the rights that its evidence was read with."""
         session_id = self.session.session_id if self.session else ""
         narrow = self.rights.own or (self.principal is not None and self.config.archive_scope == "session")
-        return f"{self.principal or ''}\n{session_id if narrow else ''}\n{self.current().messages or ''}"
+        who = self.principal or ("" if self.reads_all else "\0nobody")
+        return f"{who}\n{session_id if narrow else ''}\n{self.current().messages or ''}"
 
     def for_session_facts(self) -> Access:
         """An access for facts about a session: of one that several people share there is nothing to tell to one of them."""

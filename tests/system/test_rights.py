@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from worlds.gateway import ALICE, MALLORY, OWL, PIN, Agent, Gateway
 from worlds.process import Chat, chat
+from worlds.recall import Model
 
 from hermes_lcm.command import operator_access, run
 from hermes_lcm.config import load
@@ -219,6 +220,18 @@ def test_resuming_a_session_carries_nothing_into_it(world: Gateway, monkeypatch:
         world.hooks.post_llm_call(session_id=target, conversation_history=chat().user(target), platform="cli")
 
     assert carried == ["new"]
+
+
+@pytest.mark.parametrize("platform", ["", "cron", "api_server", "telegram"])
+def test_a_long_answer_to_the_terminal_goes_on_for_nobody_else(world: Gateway, platform: str) -> None:
+    """Nor for a caller of whom nothing is stored yet."""
+    world.runtime.model = Model(*[json.dumps({"answer": f"the PIN is {PIN} " * 900, "citedIds": ["msg_1"]})] * 2)
+    term = world.agent("term", "cli")
+    cut = json.loads(term.tool("lcm_expand_query", prompt="bank PIN", max_tokens=200, session_scope="all"))
+    rest = {"prompt": "bank PIN", "cursor": cut["continue_with"]["cursor"]}
+
+    assert PIN in term.tool("lcm_expand_query", **rest)
+    assert PIN not in Agent(world, "new", platform).tool("lcm_expand_query", **rest)
 
 
 # -- patterns ------------------------------------------------------------------------------------------------------
