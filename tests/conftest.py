@@ -52,9 +52,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def hermes_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty Hermes home; whatever the developer's shell says about Hermes, LCM or API keys is gone."""
+    """An empty Hermes home; whatever the developer's shell says about Hermes, LCM or API keys is gone.
+
+    So is what makes every process that a test starts compile the plugin anew.
+    """
     for name in list(os.environ):
-        if name.startswith(("LCM_", "HERMES_")) or name.endswith("_API_KEY"):
+        if name.startswith(("LCM_", "HERMES_", "PYTHONDONT")) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
     home = tmp_path_factory.mktemp("hermes")
     monkeypatch.setenv("HERMES_HOME", str(home))

@@ -8,6 +8,15 @@ import pytest
 from worlds.breaking import Host, template
 from worlds.process import chat
 
+from hermes_lcm.storage import connection
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long work leaves nobody a turn: nobody else is there."""
+    monkeypatch.setattr(connection, "_LONGEST_PAUSE_S", 0)
+
+
 SAID = chat().turns(30).rounds(4).says("done")
 
 

@@ -195,7 +195,7 @@ def test_a_life_without_damage_is_healthy(source: Path, tmp_path: Path) -> None:
     host.close()
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_change_by_hand_is_found_and_stops_nothing(name: str, source: Path, tmp_path: Path) -> None:
     """The deep doctor fails before and after the next turn; tools and compactions answer."""
@@ -221,7 +221,7 @@ def test_a_change_by_hand_is_found_and_stops_nothing(name: str, source: Path, tm
     assert all(each["status"] != "fail" or each.get("remedy") for each in found.data["checks"])
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", MENDED)
 def test_what_was_changed_beside_a_process_is_mended_in_it(name: str, source: Path, tmp_path: Path) -> None:
     """The deep doctor sees it, turns go on, and after a repair in the same process all is well with the next one."""

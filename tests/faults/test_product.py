@@ -32,6 +32,8 @@ BEHIND = {
     "preset apply": ["balanced", "--dry-run"], "restore": ["latest"],
 }  # fmt: skip
 NAMES = [verb.name for verb in VERBS]
+#: A line of its own, where a bar of progress may have stood before.
+STOPPED = re.compile(r"^(?:\x1b\[[?\d]*[A-Za-z])*Stopped( while .+)?\.", re.MULTILINE)
 
 
 def put(at: int, what: bytes) -> Callable[[Path], None]:
@@ -179,32 +181,51 @@ def typed(home: Path, words: list[str], *, terminal: bool, **variables: str) -> 
     return code, "".join(said)
 
 
-@pytest.mark.few(5)
+def answers(
+    name: str, verb: str, end: tuple[str, ...], source: Path, home: Path, patch: pytest.MonkeyPatch, *, terminal: bool
+) -> None:
+    """A code that is documented, words, and no exception."""
+    shutil.copytree(source, home)
+    patch.setenv("HERMES_HOME", str(home))
+    FILES[name](home / "lcm.db")
+    code, said = typed(home, [*verb.split(), *BEHIND.get(verb, []), *end], terminal=terminal)
+
+    assert code in (0, 1, 2, 3), (name, verb, code, said)
+    assert said.strip(), (name, verb)
+    assert "Traceback" not in said, (name, verb, said)
+    if verb == "doctor" and not end and name in BROKEN:
+        assert code == 1, said
+    if verb == "status":
+        assert code == (name in FAILED), said
+    if verb == "restore" and end:
+        assert (code, "It is the database now" in said) in ((0, True), (3, False), (2, False)), (name, verb, said)
+        assert code != 2 or name == "a device", said
+    shutil.rmtree(home)
+
+
+#: A verb with what is typed at its end.
+TYPED = [*((verb, ()) for verb in NAMES)]
+TYPED += [(verb, ("--apply",)) for verb in NAMES if verb.startswith("doctor") or verb == "restore"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("terminal", [False, True], ids=["piped", "terminal"])
 @pytest.mark.parametrize("name", FILES)
 def test_every_verb_answers_on_every_file(
     name: str, terminal: bool, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A code that is documented, words, and no exception."""
+    """All of them with each."""
     monkeypatch.chdir(tmp_path)
-    for number, verb in enumerate(NAMES):
-        for end in ([], ["--apply"]) if verb.startswith("doctor") or verb == "restore" else ([],):
-            home = Path(shutil.copytree(source, tmp_path / f"{number}{len(end)}"))
-            monkeypatch.setenv("HERMES_HOME", str(home))
-            FILES[name](home / "lcm.db")
-            code, said = typed(home, [*verb.split(), *BEHIND.get(verb, []), *end], terminal=terminal)
+    for verb, end in TYPED:
+        answers(name, verb, end, source, tmp_path / "home", monkeypatch, terminal=terminal)
 
-            assert code in (0, 1, 2, 3), (verb, code, said)
-            assert said.strip(), verb
-            assert "Traceback" not in said, (verb, said)
-            if verb == "doctor" and not end and name in BROKEN:
-                assert code == 1, said
-            if verb == "status":
-                assert code == (name in FAILED), said
-            if verb == "restore" and end:
-                assert (code, "It is the database now" in said) in ((0, True), (3, False), (2, False)), (verb, said)
-                assert code != 2 or name == "a device", said
-            shutil.rmtree(home)
+
+def test_every_verb_answers_on_a_file(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with one kind of file; status and doctor with every kind."""
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(FILES):
+        for verb, end in [("status", ()), ("doctor", ()), *TYPED[number :: len(FILES)]]:
+            answers(name, verb, end, source, tmp_path / "home", monkeypatch, terminal=number % 2 == 1)
 
 
 @pytest.mark.few(2)
@@ -222,7 +243,7 @@ def test_ctrl_c_ends_with_words(verb: str, source: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr("hermes_lcm.ops.status.disk", stopped)
     code, said = typed(home, verb.split(), terminal=True)
 
-    assert (code, bool(re.search(r"^Stopped( while .+)?\.", said, re.MULTILINE))) == (130, True), said
+    assert (code, bool(STOPPED.search(said))) == (130, True), said
     assert "Traceback" not in said
     assert [path.name for path in home.rglob(".*lcm*")] == []
 
@@ -244,7 +265,7 @@ def test_ctrl_c_inside_a_function_that_sqlite_calls_ends_with_words(
     finally:
         signal.signal(signal.SIGINT, started)
 
-    assert (code, bool(re.search(r"^Stopped( while .+)?\.", said, re.MULTILINE))) == (130, True), said
+    assert (code, bool(STOPPED.search(said))) == (130, True), said
     assert "What was finished is kept" in said
     assert after is before
 

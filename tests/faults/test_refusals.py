@@ -2,7 +2,7 @@
 Calls that make, write, rename or remove a file outside SQLite fail, each in turn, with every errno (P1, P2, P9, P10).
 
 A verb says which file, the system's words and the way out; the second run does what the first did not, and leaves nothing
-half-made. A turn goes on, and the next one stores and shows everything. By default every 19th call, with ``-m slow`` all.
+half-made. A turn goes on, and the next one stores and shows everything. By default every 47th call, with ``-m slow`` all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from worlds.refusing import CODES, Refusals, litter
 
 from hermes_lcm.storage import files
 
-STEP = 19
+STEP = 47
 GONE = 4_194_301  # the number of a process that has ended
 SAID = (
     chat()
@@ -245,8 +245,8 @@ def test_a_turn_that_is_refused_a_file_loses_nothing(
 ) -> None:
     """Storing, payload files, a compaction, and what is typed meanwhile."""
     monkeypatch.setenv("LCM_LARGE_OUTPUT_EXTERNALIZATION_ENABLED", "true")
-    for number in range(1, 40, STEP):
+    for number in (1, 24):
         for lasting in (False, True):
             kind = KINDS[(number + lasting) % len(KINDS)]
             if not turn_refused(act, hermes_home, refusals, number, kind, lasting=lasting):
-                assert number > STEP, (act, number)
+                assert number > 1, (act, number)

@@ -165,7 +165,7 @@ def whole(before: bytes, after: bytes) -> set[int]:
     return {n for n, values in rows.items() if not isinstance(values[16], int) or values[16] in blocks}  # type: ignore[index]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_messages_on_intact_pages_come_back(name: str, source: Path, tmp_path: Path) -> None:
     """At least 95 of 100; and every verb has words for the file, before and after."""
@@ -270,7 +270,7 @@ def test_messages_that_came_back_count_again_and_are_missed_by_no_later_repair(s
 FILLED = ("role", "tool_name", "answers", "digest", "tokens", "chars", "said_at", "source", "revises", "pos")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("column", FILLED)
 def test_a_column_of_the_messages_that_is_gone_is_filled_again(column: str, source: Path, tmp_path: Path) -> None:
     """Each row holds what it held; the repair names the column, and the deep doctor finds nothing after it."""
@@ -296,7 +296,7 @@ def test_a_column_of_the_messages_that_is_gone_is_filled_again(column: str, sour
     world.close()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "change",
     [
@@ -401,6 +401,7 @@ def in_utf16(path: Path, encoding: str) -> None:
     new.replace(path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_a_file_whose_texts_are_utf_16_is_named_and_mended(encoding: str, source: Path, tmp_path: Path) -> None:
     """A repair said that it built the indexes, and the doctor named the same fault after it: they cannot be compared there."""

@@ -173,7 +173,7 @@ def sweep_pages(tmp_path: Path, step: int) -> None:
 
 def test_a_damaged_page_breaks_no_turn(tmp_path: Path) -> None:
     """The host goes on with its own messages, tools answer, and after a repair everything that it still shows is stored."""
-    sweep_pages(tmp_path, 29)
+    sweep_pages(tmp_path, 47)
 
 
 @pytest.mark.slow
@@ -182,6 +182,7 @@ def test_any_damaged_page_breaks_no_turn(tmp_path: Path) -> None:
     sweep_pages(tmp_path, 1)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("cut", [0, 1, 32, 100, 5000], ids="{} bytes left".format)
 def test_a_log_that_was_cut_short_loses_only_what_it_held(cut: int, hermes_home: Path) -> None:
     """What is gone with the log and still shown by the host is stored again, once."""
@@ -382,8 +383,9 @@ def test_five_hundred_engine_copies_share_one_database(hermes_home: Path) -> Non
 
 
 # -- clocks --------------------------------------------------------------------------------------------------------------
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "jump", [-86_400.0 * 400, -1.0, 86_400.0 * 4000], ids=["a year back", "a second back", "far ahead"]
+    "jump", [-86_400.0 * 400, 86_400.0 * 4000, -1.0], ids=["a year back", "far ahead", "a second back"]
 )
 def test_a_clock_that_jumps_changes_no_order(jump: float, hermes_home: Path, monkeypatch: Any) -> None:
     """Order comes from the host's list, never from the clock; leases, cool-downs and health survive the jump."""

@@ -11,18 +11,20 @@ from worlds.fleet import Fleet
 from worlds.postgres import Postgres, running
 
 from hermes_lcm.fleet import background
+from hermes_lcm.storage import connection
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """One server for all tests of a process."""
-    with running() as server:
+    """One server for all tests of a process. A password by SCRAM takes as long as all else of a connection."""
+    with running(password_encryption="md5", autovacuum="off") as server:
         yield server
 
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine is no reason to search without the server."""
+    """A busy machine is no reason to search without the server, and a test of one thread leaves nobody a turn."""
+    monkeypatch.setattr(connection, "_LONGEST_PAUSE_S", 0)
     for limit in ("_SILENCE_S", "_FETCH_S"):
         monkeypatch.setattr(background, limit, 30.0)
 

@@ -76,7 +76,7 @@ def three(fleet: Fleet, host: Hosts) -> tuple[Host, Host, Host]:
     a, b, c = (host(name, script=Quoting()) for name in "abc")
     purger(fleet, a)
     a.session("s", principal="telegram:dm:1")
-    a.take(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.take(chat().user(SECRET).says("noted").turns(24, first=10))
     a.member.push()
     for each in (b, c):
         each.member.pull(30)
@@ -98,7 +98,7 @@ def test_no_summary_of_what_was_purged_reaches_the_server(
         ask(b, "fleet pull")
     live = Chat(b.thread("s"))
     for n in range(3):
-        live = b.compact(live.turns(60, first=100 * n + 100))
+        live = b.compact(live.turns(24, first=100 * n + 100))
     leaves = tuple(node.node_id for node in b.nodes())
     home = b.session().conversation_id
     b.dag.add(
@@ -113,7 +113,7 @@ def test_no_summary_of_what_was_purged_reaches_the_server(
     assert not says(here(c)[c.counts()["messages"] :] + archived(c))
     assert len(c.nodes()) == len(b.nodes())
     ask(b, f"pin msg_{number(b)} undo")
-    for each in (b, a, c) * 3:
+    for each in (b, a, c) * 2:
         ask(each, "fleet push")
         ask(each, "fleet pull")
     for each in three:
@@ -158,7 +158,7 @@ def test_an_archive_that_was_made_after_the_purge_keeps_its_words(fleet: Fleet, 
         assert archived(each) == [f"{ABOUT_THE_REST} {ABOUT_THE_REST}"]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [f"matching '{SECRET}'", "session s"])
 @pytest.mark.parametrize("at", ["another host", "the host of the policy"])
 def test_a_purge_reaches_every_host_though_a_policy_emptied_the_server_before(
@@ -231,7 +231,7 @@ def test_an_archive_in_a_summarys_place_goes_with_a_purge(
             ask(each, "fleet push")
             ask(each, "fleet pull")
     done = ask(a, f"purge matching '{SECRET}' apply")
-    for each in (b, c, a) * 3:
+    for each in (b, c, a) * 2:
         ask(each, "fleet push")
         ask(each, "fleet pull")
 

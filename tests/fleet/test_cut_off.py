@@ -31,7 +31,7 @@ def test_a_purge_that_is_cut_off_at_any_statement_ends_with_the_next(
     """``done``: the server had carried the statement out, and its answer was lost."""
     a, b = (host(name, script=Script("provisional")) for name in "ab")
     purger(fleet, a)
-    a.compact(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.compact(chat().user(SECRET).says("noted").turns(24, first=10))
     a.member.push()
     b.member.pull(30)
     count, real = 0, psycopg.Connection.execute
@@ -63,7 +63,7 @@ def test_a_purge_that_is_cut_off_at_any_statement_ends_with_the_next(
     assert not any("purge" in each.topic for each in a.health.problems())
     assert a.member.verify().sound
     assert b.member.verify().sound
-    assert a.counts()["messages"] == b.counts()["messages"] == fleet.count("messages") == 122
+    assert a.counts()["messages"] == b.counts()["messages"] == fleet.count("messages") == 50
     a.member.close()
     a.db.close()
 
@@ -79,7 +79,7 @@ def test_hosts_that_purge_at_once_while_others_write_end_it_together(
     """What one of them was refused, the same again does; nothing is lost, doubled or left."""
     a, b, c = (host(name, script=Script("provisional")) for name in "abc")
     purger(fleet, a, b)
-    a.compact(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.compact(chat().user(SECRET).says("noted").turns(24, first=10))
     a.member.push()
     for each in (b, c):
         each.member.pull(30)

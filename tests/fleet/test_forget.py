@@ -44,7 +44,7 @@ def pair(fleet: Fleet, host: Hosts) -> tuple[Host, Host]:
     """Two hosts that both have a conversation with a secret in it and a summary over it."""
     a, b = host("a", script=Script("provisional")), host("b")
     a.session("s", principal="telegram:dm:1")
-    a.compact(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.compact(chat().user(SECRET).says("noted").turns(24, first=10))
     a.member.push()
     b.member.pull(30)
     purger(fleet, a)
@@ -80,8 +80,8 @@ def test_a_purge_empties_the_server_and_certifies_it(fleet: Fleet, pair: tuple[H
     assert a.member.verify().sound
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("kind", ["messages", "session", "principal", "before", "matching"])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("kind", ["before", "messages", "session", "principal", "matching"])
 def test_each_way_to_name_messages_reaches_the_server_and_the_other_host(
     fleet: Fleet, pair: tuple[Host, Host], kind: str
 ) -> None:
@@ -213,7 +213,7 @@ def test_a_summary_that_another_host_made_meanwhile_goes_too(fleet: Fleet, host:
     """It was made of the words before the host heard of the purge."""
     a, b, c = (host(name, script=Script("provisional")) for name in "abc")
     purger(fleet, a)
-    live = chat().user(SECRET).says("noted").turns(60, first=10)
+    live = chat().user(SECRET).says("noted").turns(24, first=10)
     a.take(live)
     a.member.push()
     b.member.pull(30)
@@ -231,15 +231,15 @@ def test_a_summary_that_another_host_made_meanwhile_goes_too(fleet: Fleet, host:
     assert not says(here(c))
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("at", range(1, 9))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("at", [5, 1, 2, 3, 4, 6, 7, 8])
 def test_a_host_that_is_cut_off_while_it_forgets_goes_on(
     fleet: Fleet, host: Hosts, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Statement by statement: its own summary of what was purged leaves the server, and the hosts that fetched it."""
     a, b, c = (host(name, script=Script("provisional")) for name in "abc")
     purger(fleet, a)
-    live = chat().user(SECRET).says("noted").turns(60, first=10)
+    live = chat().user(SECRET).says("noted").turns(24, first=10)
     a.take(live)
     a.member.push()
     b.member.pull(30)
@@ -471,7 +471,7 @@ def test_what_goes_while_other_hosts_write_and_push_stays_gone(
     writer.join(60)
     c.take(Chat(c.thread("s")).user("said at c").says("ok c"))
     c.compact(Chat(c.thread("s")))
-    for each in (c, b, a) * 6:  # each makes a summary of its own of what remains, and takes the others'
+    for each in (c, b, a) * 3:  # each makes a summary of its own of what remains, and takes the others'
         ask(each, "fleet push")
         ask(each, "fleet pull")
 
@@ -492,7 +492,7 @@ def test_what_goes_while_other_hosts_write_and_push_stays_gone(
 def test_what_a_policy_purged_comes_back_with_no_pull(fleet: Fleet, pair: tuple[Host, Host]) -> None:
     """The summaries of it neither: those of this host leave the server, those of others stay empty here."""
     a, b = pair
-    live = Chat(b.thread("s")).turns(60, first=200)
+    live = Chat(b.thread("s")).turns(24, first=200)
     b.compact(live)
     b.member.push()
     a.member.pull(30)

@@ -167,7 +167,7 @@ def test_a_standby_that_lags_gets_again_what_it_lacks(fleet: Fleet, host: Hosts)
     a.member.push()
     a.member.close()
     copied(fleet)
-    a.compact(live.turns(60, first=10))
+    a.compact(live.turns(24, first=10))
     a.member.push()
     wanted = [fleet.count(table) for table in ("messages", "nodes", "assemblies")]
     a.take(chat().turns(2).user("the rest is taken back"))

@@ -363,7 +363,7 @@ def victim(fleet: Fleet, host: Hosts, monkeypatch: pytest.MonkeyPatch) -> Victim
     with psycopg.connect(fleet.admin, autocommit=True) as admin:
         admin.execute(f"GRANT lcm_purger TO lcm_victim_{fleet.tag}")
         a.session(f"{MARK}-s", principal=f"{MARK}-principal")
-        a.compact(chat().user(f"{MARK} the code of the safe is 4711").turns(60), f"{MARK}-s")
+        a.compact(chat().user(f"{MARK} the code of the safe is 4711").turns(24), f"{MARK}-s")
         a.take(
             chat().user(f"{MARK} to be held").says("ok"),
             f"{MARK}-t",

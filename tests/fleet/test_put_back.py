@@ -44,7 +44,7 @@ def three(own: Fleet) -> tuple[Host, Host, Host]:
     a, b, c = (own.host(name, script=Script("provisional")) for name in "abc")
     purger(own, a)
     a.session("s", principal="telegram:dm:1")
-    a.compact(chat().user(SECRET).says("noted").turns(60, first=10))
+    a.compact(chat().user(SECRET).says("noted").turns(24, first=10))
     a.member.push()
     for each in (b, c):
         ask(each, "fleet pull")
@@ -142,7 +142,7 @@ def test_hosts_go_on_with_a_dump_on_another_server(
         for each in three:
             assert not says(here(each))
             assert says(here(each), "noted")
-            assert each.counts()["messages"] == own.count("messages") == 124
+            assert each.counts()["messages"] == own.count("messages") == 52
             assert each.member.verify().missing == []
         assert not says(on_server(own))
         for each in three:

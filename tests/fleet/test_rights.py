@@ -19,7 +19,7 @@ REFUSED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.UniqueViolation,
 def victim(host: Hosts) -> Host:
     """A host whose rows nobody else may see."""
     a = host("victim", realm="family")
-    a.compact(chat().user("the code of the safe is 4711").turns(60))
+    a.compact(chat().user("the code of the safe is 4711").turns(24))
     a.member.push()
     a.member.lease(1, 600)
     return a
@@ -166,7 +166,7 @@ def test_no_estimate_tells_what_others_say(fleet: Fleet, host: Hosts) -> None:
     a, b = host("a", realm="family"), host("b", realm="other")
     for n in range(20):
         a.take(chat().user("quartz is the secret").says("noted").user("quartz again"), f"s{n}")
-    a.take(chat().turns(60), "common")
+    a.take(chat().turns(24), "common")
     for each in (a, b.take(chat().turns(3)) and b):
         each.member.push()
     digest = a.sql("SELECT digest FROM lcm.messages WHERE words @@ 'quartz' LIMIT 1")[0][0]

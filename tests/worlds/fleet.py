@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 
 from hermes_lcm import command, runtime
+from hermes_lcm.compaction.compactor import Request
 from hermes_lcm.config import Secret, load
 from hermes_lcm.fleet.member import Member, exact
 from hermes_lcm.fleet.server import Server, add_host
@@ -52,6 +53,10 @@ class Host(World):
         self.preparer.stop()
         self.db.close()
         return Host(self.folder, script or self.model).to(self.dsn)
+
+    def request(self, *given: Any, **wishes: Any) -> Request:
+        """As in any world, of a small window: two dozen turns are more than it holds."""
+        return super().request(*given, **{"threshold": 1500, **wishes})
 
     def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """What this host's role gets for any statement."""
