@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import random
 import re
 import resource
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -21,6 +24,7 @@ from unittest.mock import Mock
 
 import pytest
 from worlds.breaking import Faults
+from worlds.home import Home
 from worlds.process import WAIT_S, World, chat, interrupted_at, run, texts
 
 from hermes_lcm import errors
@@ -777,40 +781,33 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-from worlds.process import World, chat, texts
-world = World(Path(sys.argv[1]))
-messages = chat().turns(3)
-world.take(messages)
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-size = max(path.stat().st_size for path in Path(sys.argv[1]).iterdir())
-resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
-from hermes_lcm.errors import StoreError
-import random
-noise = random.Random(1)
-messages.user("".join(chr(noise.randint(33, 1000)) for _ in range(200_000)))
-try:
-    world.take(messages)
-    print("stored")
-except StoreError as exc:
-    print(type(exc).__name__)
-resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-world.take(messages)
-print(texts(world.stored()) == texts(messages))
-"""
-
-
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     """The operating system refuses to let the file grow: a StoreError, nothing half stored, and all of it later."""
-    assert resource.RLIMIT_FSIZE is not None
-    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
-    command = [sys.executable, "-P", "-c", FULL, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, check=False)
 
-    assert done.stdout.split()[1:] == ["True"], done.stderr[-2000:]
-    assert done.stdout.split()[0].startswith("Store"), done.stdout
+    def refused() -> list[Any]:
+        world, messages, noise = World(tmp_path), chat().turns(3), random.Random(1)
+        world.take(messages)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        size = max(path.stat().st_size for path in tmp_path.iterdir())
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, resource.RLIM_INFINITY))
+        messages.user("".join(chr(noise.randint(33, 1000)) for _ in range(200_000)))
+        try:
+            world.take(messages)
+            said = "stored"
+        except errors.StoreError as exc:
+            said = type(exc).__name__
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        world.take(messages)
+        return [said, texts(world.stored()) == texts(messages)]
+
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    fork.Process(target=lambda: theirs.send(refused())).start()
+    assert ours.poll(60)
+    said, is_whole = ours.recv()
+
+    assert is_whole
+    assert said.startswith("Store")
 
 
 def test_a_lock_is_waited_for_once(tmp_path: Path, lock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -868,13 +865,16 @@ def test_a_newer_file_is_not_touched(db: Database) -> None:
 
 def test_many_processes_may_be_the_first(tmp_path: Path) -> None:
     """Processes that all create the file at once agree on it."""
-    code = "import sys, pathlib; from worlds.home import Home; "
-    code += "Home(pathlib.Path(sys.argv[1])).say(*'abcd', session=sys.argv[2])"
-    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
-    command = [sys.executable, "-P", "-c", code, str(tmp_path)]
-    workers = [subprocess.Popen([*command, name], env={**os.environ, "PYTHONPATH": paths}) for name in "abcd"]
+    fork = multiprocessing.get_context("fork")
+    workers = [
+        fork.Process(target=lambda name: Home(tmp_path).say(*"abcd", session=name), args=name) for name in "abcd"
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
 
-    assert [worker.wait(60) for worker in workers] == [0] * 4
+    assert [worker.exitcode for worker in workers] == [0] * 4
     assert World(tmp_path).counts()["messages"] == 16
 
 

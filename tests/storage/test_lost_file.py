@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from hermes_lcm.ops import status
 from hermes_lcm.storage import disk, leaves
 from hermes_lcm.storage.connection import Database
 
-TESTS = Path(__file__).resolve().parents[1]
+FORK = multiprocessing.get_context("fork")
 SAID = [f"message {n}" for n in range(40)]
 
 
@@ -241,46 +241,42 @@ def test_a_part_of_a_lost_file_is_saved_by_a_repair(tmp_path: Path) -> None:
     assert {"in the log", "meanwhile", "now"} <= set(said(folder))
 
 
-PROCESS = """
-import sys
-sys.path[:0] = sys.argv[1:3]
-from pathlib import Path
-from worlds.home import Home
-home = Home(Path(sys.argv[3]))
-print("ready", flush=True)
-for line in sys.stdin:
-    home.say(*line.strip().split(","), session=line.strip()[:9])
-    print("said", flush=True)
-home.close()
-"""
-
-
 class Other:
-    """Another process in a home."""
+    """Another process in a home, which says what it is told; nobody here has its file open when it begins."""
 
     def __init__(self, folder: Path) -> None:
-        words = [sys.executable, "-c", PROCESS, str(TESTS.parent / ".lcm-path"), str(TESTS), str(folder)]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.heard()
+        self._said, theirs = FORK.Pipe()
+        self._process = FORK.Process(target=self._works, args=(folder, self._said, theirs))
+        self._process.start()
+        theirs.close()
+
+    @staticmethod
+    def _works(folder: Path, ours: Any, said: Any) -> None:
+        ours.close()  # else this process would wait for itself
+        home = Home(folder)
+        with suppress(EOFError):
+            while texts := said.recv():
+                home.say(*texts, session=",".join(texts)[:9])
+                said.send("said")
+        home.close()
 
     def begin(self, *texts: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{','.join(texts)}\n")
-        self._process.stdin.flush()
+        self._said.send(texts)
 
     def heard(self) -> str:
         """The end of what was begun: "" where it failed."""
-        assert self._process.stdout is not None
-        while (line := self._process.stdout.readline()) and line.strip() not in ("ready", "said"):
-            pass
-        return line.strip()
+        try:
+            return str(self._said.recv())
+        except EOFError:
+            return ""
 
     def say(self, *texts: str) -> None:
         self.begin(*texts)
         assert self.heard() == "said"
 
     def end(self) -> None:
-        self._process.communicate()
+        self._said.send(())
+        self._process.join(60)
 
 
 @pytest.mark.parametrize("is_empty", [False, True])

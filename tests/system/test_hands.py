@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import multiprocessing
 import os
 import random
 import subprocess
@@ -22,6 +23,7 @@ from hermes_lcm.records import Flag
 from hermes_lcm.storage import seals
 
 HERE = Path(__file__).resolve().parents[1]
+FORK = multiprocessing.get_context("fork")  # a process that is started anew imports for two seconds
 
 
 class Hand:
@@ -132,47 +134,31 @@ def test_what_was_taken_back_and_is_shown_again_in_the_middle_comes_back(tmp_pat
     assert texts(world.flagged(Flag.RETRACTED)) == []
 
 
-_SPEAK = """
-import json, sys
-from pathlib import Path
-from worlds.process import World, chat
-world, name = World(Path({folder!r})), sys.argv[1]
-live = chat().turns(3)
-world.take(live)
-print("ready", flush=True)
-sys.stdin.readline()
-for n in range(25):
-    live.user(f"{{name}} asks {{n}}")
+def speaks(folder: Path, name: str, begin: Any) -> None:
+    """What one process says."""
+    world, live = World(folder), chat().turns(3)
     world.take(live)
-    live.says(f"{{name}} is told {{n}}")
-    world.take(live)
-"""
+    begin.wait(60)
+    for n in range(25):
+        live.user(f"{name} asks {n}")
+        world.take(live)
+        live.says(f"{name} is told {n}")
+        world.take(live)
 
 
 def test_three_processes_that_speak_at_once_are_all_heard(tmp_path: Path) -> None:
     """Each with a list that lacks what the others say."""
-    World(tmp_path).take(chat().turns(3))
-    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
-    command = [sys.executable, "-P", "-c", _SPEAK.format(folder=str(tmp_path))]
-    speakers = [
-        subprocess.Popen(
-            [*command, name],
-            env={**os.environ, "PYTHONPATH": paths},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in "GTU"
-    ]
+    first = World(tmp_path)
+    first.take(chat().turns(3))
+    first.db.close()
+    begin = FORK.Barrier(3)
+    speakers = [FORK.Process(target=speaks, args=(tmp_path, name, begin)) for name in "GTU"]
     for speaker in speakers:
-        assert speaker.stdout is not None
-        assert speaker.stdout.readline() == "ready\n"
+        speaker.start()
     for speaker in speakers:
-        assert speaker.stdin is not None
-        speaker.stdin.write("go\n")
-        speaker.stdin.flush()
+        speaker.join(60)
 
-    assert [speaker.wait(60) for speaker in speakers] == [0, 0, 0]
+    assert [speaker.exitcode for speaker in speakers] == [0, 0, 0]
     said = [f"{name} {what} {n}" for name in "GTU" for n in range(25) for what in ("asks", "is told")]
     assert_everything_once(tmp_path, [*chat().turns(3), *({"role": "user", "content": text} for text in said)])
 

@@ -25,6 +25,7 @@ from hermes_lcm.command import OK
 from hermes_lcm.config import Config
 from hermes_lcm.errors import StoreError
 from hermes_lcm.importers import adopt, standby
+from hermes_lcm.storage import connection
 from hermes_lcm.storage.opened import Left
 
 Mend = Callable[[], None]
@@ -191,7 +192,8 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Outage:
 
 
 @pytest.fixture
-def outage(before: Outage, hermes_home: Path) -> Outage:
+def outage(before: Outage, hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Outage:
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 50)  # no lock here is given back while somebody waits for it
     made = Outage(Path(shutil.copytree(before.home, hermes_home, dirs_exist_ok=True)))
     made.said, made.live, made.largest = before.said.copy(), before.live.copy(), before.largest
     made.host.says(made.live)  # this process knows it

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import multiprocessing
 from pathlib import Path
 
 import pytest
 from worlds.process import World, chat, digests, run
 
 TODO = "[Your active task list was preserved across context compression]\n- [>] 1. Fix the parser (in_progress)"
-
-
-HERE = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -45,21 +40,20 @@ def test_two_worlds_with_the_same_list_store_it_once(tmp_path: Path) -> None:
     assert digests(first.stored()) == digests(messages)
 
 
-_SAY = """
-from pathlib import Path
-from worlds.process import World, chat
-world = World(Path({folder!r}))
-messages = chat().turns(15)
-for size in range(1, 31):
-    world.take(messages[:size])
-"""
+def say(folder: Path) -> None:
+    world, messages = World(folder), chat().turns(15)
+    for size in range(1, 31):
+        world.take(messages[:size])
 
 
 def test_two_processes_with_the_same_list_store_it_once(tmp_path: Path) -> None:
     """The same with real processes."""
-    paths = os.pathsep.join([str(HERE), str(HERE.parent / ".lcm-path")])
-    command = [sys.executable, "-P", "-c", _SAY.format(folder=str(tmp_path))]
-    workers = [subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}) for _ in range(2)]
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=say, args=(tmp_path,)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
 
-    assert [worker.wait(60) for worker in workers] == [0, 0]
+    assert [worker.exitcode for worker in workers] == [0, 0]
     assert digests(World(tmp_path).stored()) == digests(chat().turns(15))
