@@ -206,7 +206,7 @@ def outage(before: Outage, hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Path], Mend]) -> None:
     """Requests fit, status tells it, and every message is there once, in order, when the database works again."""
     mend = fault(outage.db)
-    outage.turns(30, first=100)
+    outage.turns(12, first=100)
     assert outage.largest <= 5_333
     assert "stand-in" in outage.host.topics()
     assert len(outage.standbys()) == 1
@@ -226,7 +226,7 @@ def test_an_outage_loses_and_doubles_nothing(outage: Outage, fault: Callable[[Pa
 def test_totals_after_an_outage_count_rows(outage: Outage, fault: Callable[[Path], Mend]) -> None:
     """Not the addresses between those of the database and those of a stand-in that could not read them there."""
     mend = fault(outage.db)
-    outage.turns(30, first=100)
+    outage.turns(12, first=100)
     mend()
     outage.turns(1, first=900)
     host = outage.host
@@ -373,7 +373,7 @@ NAMES = ["locks", "locks of both files", "log", "log and index", "deleted", "emp
 def test_a_file_that_is_changed_behind_us_loses_nothing(outage: Outage, act: Callable[[Path], None]) -> None:
     """Noticed by the next use, told, and written again, every time that it happens."""
     outage.host.close()
-    for n in range(5):
+    for n in range(3):
         outage.turns(3, first=100 + 10 * n)
         act(outage.db)
     outage.turns(3, first=200)
@@ -393,7 +393,7 @@ def test_what_is_said_while_another_plugin_keeps_the_removed_index_open_is_merge
     with closing(sqlite3.connect(outage.db)) as other:
         other.execute("SELECT count(*) FROM meta").fetchall()
         remove_log_and_index(outage.db)
-        outage.turns(30, first=200)
+        outage.turns(12, first=200)
         assert "stand-in" in outage.host.topics()
     for n in range(60):  # it is asked now and then whether the file works again
         outage.turns(1, first=300 + n)
@@ -621,7 +621,7 @@ def refused(*_: Any, **__: Any) -> None:
 
 
 def one_without_the_other(
-    outage: Outage, fault: Callable[[Path], Mend], turns: tuple[int, int] = (20, 20)
+    outage: Outage, fault: Callable[[Path], Mend], turns: tuple[int, int] = (11, 13)
 ) -> tuple[Mend, Path, Path]:
     """Two stand-ins, each with so many turns; the second began while the first was hidden.
 
@@ -641,7 +641,7 @@ def one_without_the_other(
 @pytest.mark.parametrize("late", ["20990101", "20000101"])
 def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outage: Outage, late: str) -> None:
     """By the prompts that their lists begin with, not by what a clock said: the second one goes on from a prompt of the first."""
-    mend, hidden, _ = one_without_the_other(outage, no_header, turns=(30, 3))
+    mend, hidden, _ = one_without_the_other(outage, no_header, turns=(12, 3))
     hidden.rename(outage.db.with_name(f"lcm.standby-{late}-000000-1-999999.db"))
     mend()
     outage.host = Host(outage.home)
@@ -654,10 +654,10 @@ def test_stand_ins_that_wait_together_are_merged_as_they_follow_each_other(outag
 def test_a_stand_in_that_fails_too_is_what_the_next_one_goes_on_from(outage: Outage) -> None:
     """It knows more than the database: the list begins with a prompt of the first one."""
     mend = locked(outage.db)
-    outage.turns(30, first=100)
+    outage.turns(12, first=100)
     (first,) = outage.standbys()
     mend_first = locked(first)
-    outage.turns(30, first=200)
+    outage.turns(12, first=200)
     assert len(outage.standbys()) == 2
     assert outage.host.topics() == {"stand-in"}
     mend_first()
@@ -704,7 +704,7 @@ def test_a_rotation_covers_what_a_prompt_lacks(outage: Outage, comes: bool) -> N
 
     assert outage.host.gaps(outage.live) == (0, 0)
     assert "coverage" not in outage.host.command("doctor").text
-    outage.turns(30, first=1000)
+    outage.turns(12, first=1000)
     assert outage.host.gaps(outage.live) == (0, 0)
 
 
@@ -725,7 +725,7 @@ def test_a_rotation_covers_nothing_twice_after_a_late_merge(outage: Outage) -> N
 def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(outage: Outage) -> None:
     """It holds a record that once was unknown and the prompt of it, so it waits for nothing, however late its name is."""
     mend = no_header(outage.db)
-    outage.turns(30, first=100)
+    outage.turns(12, first=100)
     outage.host.close()
     (first,) = outage.standbys()
     hidden = first.rename(outage.home / "hidden")
@@ -735,7 +735,7 @@ def test_a_whole_file_that_waits_beside_what_goes_on_from_it_is_merged_first(out
     outage.host.close()
     hidden.rename(first)
     outage.host = Host(outage.home)
-    outage.turns(30, first=300)
+    outage.turns(12, first=300)
     outage.host.close()
     assert outage.standbys() == []
     kept = lost_or_doubled(outage.host, outage.said)
