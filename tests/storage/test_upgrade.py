@@ -362,7 +362,7 @@ def opened_and_killed(path: Path, at: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
-SOME_OR_ALL = [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+SOME_OR_ALL = [pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("step", SOME_OR_ALL)
@@ -643,7 +643,7 @@ def test_one_of_the_newest_tables_that_is_lost_is_no_older_file(table: str, unse
     assert len(unsealed.backups()) == 1
 
 
-@pytest.mark.parametrize("step", [pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(19, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 def test_whoever_is_killed_leaves_none_of_the_newest_tables_or_both(step: int, unsealed: Old, tmp_path: Path) -> None:
     """At every statement of opening it."""
     left = set()
@@ -732,7 +732,7 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("step", [pytest.param(2, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "missing", [pytest.param(each, marks=[pytest.mark.slow][: each != "notes"]) for each in BEFORE]
 )

@@ -33,8 +33,11 @@ def read_by_the_plugin() -> set[str]:
     rooms = [path for path in ROOT.iterdir() if path.is_dir() and path.name[0] != "." and path.name != "tests"]
     folders = [ROOT, *(path.parent for room in rooms for path in room.rglob("__init__.py"))]
     sources = [path.read_text() for folder in folders for path in folder.glob("*.py") if path.name != "config.py"]
-    names = set().union(*map(read_in, sources))
     written = {name: each for name, each in vars(Config).items() if inspect.isfunction(each) and name[:1] != "_"}
+    names = set[str]()
+    for source in sources:
+        if any(f".{name}" in source for name in {*KNOBS, *written} - names):  # else it reads nothing new
+            names |= read_in(source)
     for _ in range(2):  # a method may call another
         for name in names & set(written):
             names |= read_in(textwrap.dedent(inspect.getsource(written[name])))
@@ -189,7 +192,7 @@ def test_dynamic_chunks_grow_with_the_backlog_up_to_their_bound(tmp_path: Path) 
 def deepest(world: World) -> int:
     messages = chat()
     world.model.moves = ["long", "ok"] * 200
-    for n in range(12):
+    for n in range(8):
         messages = world.compact(messages.turns(20, first=100 * n))
     return max(node.depth for node in world.nodes())
 

@@ -231,7 +231,7 @@ def test_text_of_ours_that_somebody_repeats_word_for_word_is_a_message(
     assert [each["content"] for each in chat.shown()].count(quoted) == 1
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", [*range(1, 6), *_EVERY_CAUSE])
 def test_files_that_are_exchanged_at_random_lose_and_double_nothing(hermes_home: Path, seed: int) -> None:
     chat = Shelf(hermes_home, seed)
@@ -240,6 +240,7 @@ def test_files_that_are_exchanged_at_random_lose_and_double_nothing(hermes_home:
     assert chat.verdict() == HOLDS
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", _UNDONE)
 def test_files_that_are_exchanged_at_random_lose_and_double_nothing_of_what_was_undone(
     hermes_home: Path, seed: int

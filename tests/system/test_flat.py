@@ -111,12 +111,12 @@ def test_work_ahead_of_a_long_conversation_reads_no_more(tmp_path: Path) -> None
         assert world.preparer.idle(WAIT_S)
 
     for n in range(24):
-        live.turns(40, first=40 * n)
+        live.turns(25, first=25 * n)
         world.take(live)
         took.append(steps(world, work))
         live[:] = world.compact(live, threshold=4000)
 
-    assert world.counts()["messages"] == 24 * 80
+    assert world.counts()["messages"] == 24 * 50
     assert median(took[-8:]) <= 1.2 * median(took[3:11])
 
 
@@ -146,7 +146,7 @@ def one_round(world: World, live: list[dict[str, Any]], n: int) -> tuple[int, in
 def test_a_tool_round_costs_the_same_in_a_long_list(tmp_path: Path) -> None:
     """The request hook looks at the newest messages only, and stores the new ones; everything else is the very same object."""
     costs = []
-    for count in (200, 2000):
+    for count in (200, 1000):
         world = World(tmp_path / str(count))
         live: list[dict[str, Any]] = [Read(message) for message in chat().turns(count)]
         world.take(live)
@@ -161,7 +161,7 @@ def test_a_tool_round_costs_the_same_in_a_long_list(tmp_path: Path) -> None:
 def test_a_look_for_too_large_messages_costs_the_same_in_a_long_list(tmp_path: Path) -> None:
     """Once a turn, while the user waits: what was looked at in the turn before was not too large."""
     looks = []
-    for count in (200, 2000):
+    for count in (200, 1000):
         world = World(tmp_path / str(count))
         live: list[dict[str, Any]] = [Read(message) for message in chat().turns(count)]
         world.runtime.oversized.look("s", live, world.take(live), 10_000, 1.0)

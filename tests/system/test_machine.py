@@ -426,7 +426,7 @@ class Hosted(RuleBasedStateMachine):
 
 
 CHECKS = list(HealthCheck)
-SHORT = settings(max_examples=15, stateful_step_count=25, suppress_health_check=CHECKS, deadline=None, print_blob=True)
+SHORT = settings(max_examples=10, stateful_step_count=25, suppress_health_check=CHECKS, deadline=None, print_blob=True)
 
 
 def test_the_host_may_do_what_it_likes() -> None:

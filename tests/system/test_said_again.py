@@ -231,7 +231,7 @@ def test_a_page_that_cannot_be_copied_doubles_and_loses_nothing(hermes_home: Pat
     assert "unknown context message in s" not in story.host.topics()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("window", [5_333, 16_000])
 @pytest.mark.parametrize("batches", [None, 0, 1, 2, 3, 4, 5])
 def test_a_chat_goes_on_while_another_process_fills_the_database(
@@ -288,7 +288,7 @@ def test_a_process_that_begins_waits_for_the_merge_of_another_one(
     merging = Thread(target=lambda: other.standby._keep(saved, other.standby._merged(saved)))
     merging.start()
     assert begun.wait(10)
-    Timer(1.5, goes_on.set).start()
+    Timer(0.5, goes_on.set).start()
     story.restarts()
     story.says_again(1)
     assert goes_on.is_set()

@@ -144,7 +144,7 @@ def _said(ask: Callable[..., Any], *args: Any) -> str:
         return f"{type(exc).__name__}: {exc}"
 
 
-SOME = [pytest.param(each, 5, id=f"{each}, some") for each in ("dm", "api with a key")]
+SOME = [pytest.param(each, 15, id=f"{each}, some") for each in ("dm", "api with a key")]
 ALL = [
     pytest.param(each, 1, id=each, marks=pytest.mark.slow)
     for each in ("dm", "group user", "api", "api with a key", "hygiene", "handed over", "job")
