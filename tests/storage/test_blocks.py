@@ -313,7 +313,7 @@ def test_a_rewritten_message_lies_in_a_block_with_its_neighbours_again(tmp_path:
 def test_a_file_of_which_all_is_taken_out_becomes_small(tmp_path: Path) -> None:
     """What is left of a message is a line: pages that stay half empty would hold the room."""
     world = World(tmp_path)
-    world.take(chat().user("go").rounds(500))
+    world.take(chat().user("go").rounds(200))
     packed(world)
     world.db.renew()
     pages = world.db.query("PRAGMA page_count")[0][0]

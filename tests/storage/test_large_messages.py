@@ -77,7 +77,7 @@ def test_five_megabytes_are_in_their_row_when_the_turn_goes_on(tmp_path: Path) -
 def test_it_comes_back_exactly(piece: str, tmp_path: Path) -> None:
     """Whatever JSON must do to its text, and wherever that stands in the message."""
     world = World(tmp_path)
-    text = piece * (HUGE_CHARS // len(piece))
+    text = piece * (1_000_000 // len(piece))
     result = {"content": text, "role": "tool", "tool_call_id": "a", "name": "terminal", "tool_name": "terminal"}
     messages = [*chat().turns(1).calls("a"), result, *chat().says('I "see"')]
     world.take(messages)

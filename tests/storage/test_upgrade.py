@@ -28,7 +28,7 @@ from hermes_lcm.ops.doctor import repair
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Scope
 from hermes_lcm.search import query as words
-from hermes_lcm.storage import files, seals, upgrade
+from hermes_lcm.storage import connection, files, seals, upgrade
 from hermes_lcm.storage.connection import Database
 from hermes_lcm.storage.schema import VERSION
 
@@ -438,8 +438,9 @@ def test_files_that_cannot_be_removed_wait_for_the_next_open(old: Old, monkeypat
 
 
 # -- others ------------------------------------------------------------------------------------------------------
-def test_a_file_that_another_process_has_open_is_not_upgraded(old: Old) -> None:
+def test_a_file_that_another_process_has_open_is_not_upgraded(old: Old, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be one of the development version, and would go on to write as that does."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 100)
     other = Holder(old.path, *READS)
     with pytest.raises(errors.StoreBusy, match="end the other Hermes processes"):
         Database(old.path).open()

@@ -134,8 +134,11 @@ def test_what_the_guard_takes_for_text_is_no_inline_payload(tmp_path: Path) -> N
     assert inline_payloads(home.deps(), False).status == "pass"
 
 
-def test_a_file_that_is_locked_before_it_was_opened_is_waited_for_once(world: World) -> None:
+def test_a_file_that_is_locked_before_it_was_opened_is_waited_for_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every hook of a turn tries to open it; only the first of them is patient."""
+    monkeypatch.setattr(world.db, "_busy_ms", 600)
     world.take(chat().user("hello"))
     world.db.close()
     with sqlite3.connect(world.folder / "lcm.db", isolation_level=None) as other:

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     "size",
     [
-        pytest.param(["--faults", "8", "--messages", "200"], id="some"),
+        pytest.param(["--faults", "6", "--messages", "120"], id="some"),
         pytest.param([], id="more", marks=pytest.mark.slow),
     ],
 )
