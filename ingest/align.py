@@ -368,7 +368,7 @@ def _gap(live: Sequence[Live], stored: Sequence[Expected], before: float, until:
             out.append(Place(new=True, pos=before, revises=stored[b].store_id))
             b += 1
         else:
-            before = middle(before, stored[b].pos if b < len(stored) else until)
+            before += ((stored[b].pos if b < len(stored) else until) - before) / (len(live) - a + 1)
             out.append(Place(new=True, pos=before))
     return out
 

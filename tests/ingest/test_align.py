@@ -144,6 +144,15 @@ def test_positions_lie_strictly_between_their_neighbours(lists: tuple[list[Line]
     assert all(one < other for one, other in pairwise(where))
 
 
+def test_hundreds_of_rows_have_room_in_front_of_one() -> None:
+    """A stretch that a repair lost and the host shows again. Halves of what is left of the room are none after 53 rows."""
+    known = lines(["known", "too"])
+
+    where = positions(aligned([*lines([f"lost {n}" for n in range(400)]), *known], known))
+
+    assert all(one < other for one, other in pairwise([0.0, *where]))
+
+
 @given(edited())
 def test_an_inserted_row_does_not_pass_a_row_that_is_left_out(lists: tuple[list[Line], list[Line]]) -> None:
     """No inserted row takes the very position of a stored one, unless it replaces that."""
