@@ -12,7 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final
 
 from ..errors import StoreError
@@ -381,7 +381,7 @@ def _parts() -> frozenset[tuple[Any, ...]]:
 def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
     """Parts of a file: (table, column), (table, column, what it takes), and (table, "", rules for its rows)."""
     parts: set[tuple[Any, ...]] = set()
-    rules = {table: [*_rules_said(table, text)] for table, text in query(_TEXTS)}
+    rules = {table: _rules_said(table, text) for table, text in query(_TEXTS)}
     empty: set[tuple[str, str]] = set()  # columns of others in which our rows have nothing: no rule concerns these
     for table, column, kind, key, needed, without in query(_KINDS):
         parts |= {(table, column), (table, column, kind, key)}
@@ -398,7 +398,6 @@ def _parts_in(query: _Query) -> frozenset[tuple[Any, ...]]:
     return frozenset(parts | {(table, "", *sorted(each)) for table, each in rules.items()})
 
 
-@lru_cache(maxsize=64)  # every file of this release has the same texts
 def _rules_said(table: str, text: str) -> list[str]:
     """Rules of a CREATE TABLE statement that decide which rows it takes, without those of columns of others."""
     definitions, options = _definitions(text)

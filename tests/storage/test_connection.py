@@ -748,7 +748,7 @@ def test_a_folder_that_another_process_keeps_is_no_wait_without_an_end(
 ) -> None:
     """One that stopped while it opened a database there: whoever waits would keep all threads of this process waiting."""
     fcntl = pytest.importorskip("fcntl")
-    monkeypatch.setattr(connection_module, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(connection_module, "_MOST_WAIT_S", 0.05)
     db = Database(tmp_path / "lcm.db")
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
