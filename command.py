@@ -604,8 +604,11 @@ def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
     """The answer, after it was noted in the journal where something was changed."""
     if verb.acts(words) and not done.idle and done.code in (OK, FOUND) and deps.db.exists:
         rest = () if verb.name in _ERASING else words.rest  # they may say what is to be forgotten
+        said = done.text
+        if verb.name.startswith("ledger "):  # a purge of the message finds no quotation here
+            rest, said = rest[:1], str(done.data["mark"] or "as it was said")
         typed = " ".join([verb.name, *rest, *(["apply"] if words.apply else [])])
-        journal.note(deps.db, typed, done.text, now=deps.clock())
+        journal.note(deps.db, typed, said, now=deps.clock())
     return done
 
 

@@ -144,6 +144,14 @@ class Ledger:
                 marks[entry.name] = {"mark": mark, "correction": correction, "at": now}
             self._meta.note(key, marks)
 
+    def unmark(self, store_ids: Collection[int]) -> None:
+        """Forget what operators said of facts of messages that say nothing any more."""
+        gone = {str(each) for each in store_ids}
+        for conversation, marks in self._meta.with_prefix(_MARKS.format("")).items():
+            kept = {name: said for name, said in marks.items() if name.partition(".")[0] not in gone}
+            if len(kept) < len(marks):
+                self._meta.note(_MARKS.format(conversation), kept)
+
     def marks(self, conversations: Collection[int]) -> dict[str, dict[str, Any]]:
         """The marks of conversations, by the entry's name."""
         out: dict[str, dict[str, Any]] = {}

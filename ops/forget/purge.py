@@ -382,6 +382,7 @@ def empty(deps: Access, rows: Sequence[int], *, summaries: bool = True, progress
                 deps.store.rewrite(
                     [_emptied(deps, store_id, Flag.NONE if summaries else Flag.LAPSED) for store_id in part]
                 )
+                deps.ledger.unmark(part)
                 shas |= deps.payloads.let_go(shown, lambda ids: stored_rows(deps, ids))
             done += len(chosen)
             progress("purging", done, len(rows))

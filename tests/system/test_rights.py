@@ -225,7 +225,8 @@ def test_resuming_a_session_carries_nothing_into_it(world: Gateway, monkeypatch:
 @pytest.mark.parametrize("platform", ["", "cron", "api_server", "telegram"])
 def test_a_long_answer_to_the_terminal_goes_on_for_nobody_else(world: Gateway, platform: str) -> None:
     """Nor for a caller of whom nothing is stored yet."""
-    world.runtime.model = Model(*[json.dumps({"answer": f"the PIN is {PIN} " * 900, "citedIds": ["msg_1"]})] * 2)
+    long = " ".join(f"word{n} of {PIN}" for n in range(3000))
+    world.runtime.model = Model(*[json.dumps({"answer": long, "citedIds": ["msg_1"]})] * 2)
     term = world.agent("term", "cli")
     cut = json.loads(term.tool("lcm_expand_query", prompt="bank PIN", max_tokens=200, session_scope="all"))
     rest = {"prompt": "bank PIN", "cursor": cut["continue_with"]["cursor"]}

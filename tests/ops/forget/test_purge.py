@@ -646,3 +646,17 @@ def test_nothing_that_is_kept_names_a_conversation_that_went(world):
     assert len(before) > len(after) > 3
     assert [row for row in after if other not in str(row)] == []
     assert Meta(world.runtime.db).value("folds") == {other: [5, 1.0, "why", 10, 1.5]}
+
+
+def test_what_was_said_of_a_purged_fact_goes_too(tmp_path):
+    """A correction of it, and the quotation of it in the journal; marks of other facts stay."""
+    home = Home(tmp_path / "home")
+    home.say(f"Always deploy where {SECRET}.", "noted", "Always use tabs in this project.")
+    for fact in ask(home, "ledger", "s1").data["entries"]:
+        ask(home, f"ledger correct {fact['entry']} it is {fact['entry']} aardvarks", "s1")
+    assert len(home.runtime.ledger.marks([1])) == 2
+    ask(home, "purge messages msg_1 apply")
+
+    assert [name.partition(".")[0] for name in home.runtime.ledger.marks([1])] == ["3"]
+    assert holds(home.home, SECRET) == []
+    assert holds(home.home, "it is 1.") == []
