@@ -362,7 +362,7 @@ def opened_and_killed(path: Path, at: int) -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 
 
-SOME_OR_ALL = [pytest.param(13, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+SOME_OR_ALL = [pytest.param(23, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("step", SOME_OR_ALL)
