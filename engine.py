@@ -300,7 +300,8 @@ class LCMEngine(ContextEngine):
         with self._guard("session start"):
             if kwargs.get("boundary_reason") == "compression":
                 self._boundary(str(kwargs.get("old_session_id") or session_id))
-                line, self._line, self._refusal = self._line, "", ""
+                line, self._line = self._line, ""
+                self._refusal = "" if line else self._refusal  # hosts of 0.18 go on so behind a refused pass, too
                 self._tell(line)
                 return
             self._announce(session_id, None)

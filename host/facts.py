@@ -508,6 +508,13 @@ def _branched(row: Mapping[str, Any]) -> bool:
     return isinstance(config, Mapping) and bool(config.get("_branched_from"))
 
 
+def session_of_chat(session_store: Any, key: str) -> str:
+    """The session that a gateway's chat is in; "" where it has none, or the host's store of sessions cannot tell."""
+    listed = getattr(session_store, "list_sessions", None)
+    found = listed() if callable(listed) and key else ()
+    return next((str(each.session_id) for each in found if each.session_key == key), "")
+
+
 def session_transcript(session_db: Any, session_id: str) -> list[dict[str, Any]]:
     """The host's transcript of a session, as it would hand it over on resume; [] if that cannot be read."""
     reader = getattr(session_db, "get_messages_as_conversation", None)

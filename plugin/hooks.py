@@ -229,10 +229,9 @@ def _overhear(runtime: Runtime, session_store: Any = None) -> None:
     engine = PROCESS.engines.with_key(command_key())
     if engine is not None:
         database, session_id = engine.session_db, engine.session_id
-    elif callable(peek := getattr(session_store, "peek_session_id", None)):
-        database, session_id = getattr(session_store, "_db", None), str(peek(command_key()) or "")
     else:
-        return
+        database = getattr(session_store, "_db", None)
+        session_id = facts.session_of_chat(session_store, command_key())
     transcript = facts.session_transcript(database, session_id)
     observed = any(message.get("observed") for message in transcript)
     if engine is not None and (engine.overhears or observed):

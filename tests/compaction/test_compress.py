@@ -1008,10 +1008,13 @@ def test_a_compaction_that_the_host_drops_says_nothing(agent: Agent) -> None:
     assert agent.shown == []
 
 
-def test_a_compaction_that_did_not_happen_says_why_once(agent: Agent) -> None:
-    """The host asks again in each turn; nobody wants to read it each time."""
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_compaction_that_did_not_happen_says_why_once(agent: Agent, goes_on: bool) -> None:
+    """The host asks again in each turn; nobody wants to read it each time. Host 0.18 goes on as if the list had been folded."""
     for _ in range(2):
         agent.compact(chat().turns(1), force=True)
+        if goes_on:
+            agent.context_compressor.on_session_start("s", boundary_reason="compression", old_session_id="s")
 
     assert agent.shown == ["Did not fold old messages: only the newest messages are left, and they stay as they are."]
 

@@ -284,7 +284,8 @@ def test_a_command_stores_no_line_of_a_group_that_the_settings_leave_out(
     _alive = None if restarted else world.agent("group", "telegram", key)
     before = texts_of(world)
     world.db.said["group"] = [{"role": "user", "content": f"[Anna|1]\n{OWL}", "observed": True}]
-    store = SimpleNamespace(get_session_key=lambda _: key, peek_session_id=lambda _: "group", _db=world.db)
+    kept = SimpleNamespace(session_key=key, session_id="group")
+    store = SimpleNamespace(get_session_key=lambda _: key, list_sessions=lambda: [kept], _db=world.db)
     command = SimpleNamespace(source="group", text="/help")
     copy_context().run(world.hooks.pre_gateway_dispatch, event=command, session_store=store)
 
@@ -297,7 +298,8 @@ def test_a_command_of_two_reads_no_transcript(hermes_home: Path) -> None:
     (hermes_home / "config.yaml").write_text("context:\n  engine: lcm\n", encoding="utf-8")
     world, read = Gateway(hermes_home), list[str]()
     database = SimpleNamespace(get_messages_as_conversation=lambda session_id: read.append(session_id) or [])
-    store = SimpleNamespace(get_session_key=str, peek_session_id=lambda _: "s", _db=database)
+    kept = SimpleNamespace(session_key="k", session_id="s")
+    store = SimpleNamespace(get_session_key=lambda _: "k", list_sessions=lambda: [kept], _db=database)
     for chat_type in ("group", "dm"):
         command = SimpleNamespace(source=SimpleNamespace(chat_type=chat_type), text="/help")
         copy_context().run(world.hooks.pre_gateway_dispatch, event=command, session_store=store)
