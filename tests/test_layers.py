@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,7 +76,11 @@ def _modules() -> dict[str, Path]:
 
 
 MODULES = _modules()
-TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+_KINDS = (ast.Import, ast.ImportFrom, ast.Attribute, ast.ExceptHandler, ast.FunctionDef, ast.AsyncFunctionDef)
+NODES = {
+    module: [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, _KINDS)]
+    for module, path in MODULES.items()
+}
 
 
 def room(module: str) -> str:
@@ -85,7 +90,7 @@ def room(module: str) -> str:
 
 def own_imports(module: str) -> Iterator[str]:
     """Dotted names inside the package that a module imports: at the top, in functions, under ``TYPE_CHECKING``."""
-    for node in ast.walk(TREES[module]):
+    for node in NODES[module]:
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         package = module.split(".")[: -node.level]
@@ -95,10 +100,11 @@ def own_imports(module: str) -> Iterator[str]:
             yield deeper if deeper in MODULES or not base else ".".join(base)
 
 
+@cache
 def foreign_imports(module: str) -> set[str]:
     """Dotted names that a module imports from outside."""
     found = set[str]()
-    for node in ast.walk(TREES[module]):
+    for node in NODES[module]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -131,7 +137,8 @@ def _catches_all(handler: ast.ExceptHandler) -> bool:
 def _reads_environment(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
         return node.module == "os" and any(alias.name in ("environ", "getenv") for alias in node.names)
-    return isinstance(node, ast.Attribute) and ast.unparse(node) in ("os.environ", "os.getenv", "os.environb")
+    known = isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb")
+    return known and ast.unparse(node).startswith("os.")
 
 
 def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -205,7 +212,7 @@ def test_only_the_fleet_knows_the_shared_server() -> None:
 
 def test_only_config_and_host_read_the_environment() -> None:
     """A setting that is read elsewhere is neither documented nor checked."""
-    found = {module for module, tree in TREES.items() if any(map(_reads_environment, ast.walk(tree)))}
+    found = {module for module, nodes in NODES.items() if any(map(_reads_environment, nodes))}
 
     assert found <= MAY_READ_ENVIRONMENT
 
@@ -214,8 +221,8 @@ def test_only_the_boundary_catches_everything() -> None:
     """Inside, a failure has a type."""
     handlers = [
         (module, node)
-        for module, tree in TREES.items()
-        for node in ast.walk(tree)
+        for module, nodes in NODES.items()
+        for node in nodes
         if isinstance(node, ast.ExceptHandler) and module not in MAY_CATCH_ALL
     ]
 
@@ -225,7 +232,7 @@ def test_only_the_boundary_catches_everything() -> None:
 def test_functions_are_short() -> None:
     """No function over 50 lines: when it hurts, a concept is missing."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    functions = [(module, node) for module, tree in TREES.items() for node in ast.walk(tree) if isinstance(node, kinds)]
+    functions = [(module, node) for module, nodes in NODES.items() for node in nodes if isinstance(node, kinds)]
 
     assert [f"{module}.{each.name}: {_length(each)}" for module, each in functions if _length(each) > 50] == []
 

@@ -13,6 +13,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 #: The plugin under test. Another folder shows that the tests fail when a rule is broken.
 PLUGIN = Path(os.environ.get("PLUGIN_UNDER_TEST") or REPOSITORY)
 WINDOW = 65_536
+#: With the second each process would compile the plugin anew, with the others read all certificates ten times.
+_NOT_FOR_THE_HOST = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 Event = Callable[[dict[str, Any]], None]
 #: The session that a compaction ended and this one continues; children and branches have parents too.
 _ROTATED_FROM = (
@@ -96,7 +100,7 @@ class Home:
         """The caller's environment without what belongs to another host or plugin, plus this home."""
         foreign = ("HERMES_", "LCM_", "TERMINAL_", "OPENAI_", "ANTHROPIC_", "OPENROUTER_", "TELEGRAM_")
         env = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        for name in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE"):  # the latter: each process would compile the plugin anew
+        for name in _NOT_FOR_THE_HOST:
             env.pop(name, None)
         # Whatever the host looks up on the internet (price lists, model catalogues) fails at once instead of later.
         env |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9")
@@ -109,6 +113,8 @@ class Home:
             "HERMES_YOLO_MODE": "1",
             "HERMES_ACCEPT_HOOKS": "1",
             "NO_COLOR": "1",
+            "SSL_CERT_DIR": str(self.path / "plugins"),  # none
+            "HERMES_SKIP_SSL_GUARD": "1",
         }
         (self.path / "user").mkdir(exist_ok=True)
         return env | self.settings
@@ -173,6 +179,22 @@ class Home:
         return done.stdout, found[-1]
 
 
+@cache
+def _parent() -> socket.socket:
+    """Where processes of the host are asked for: one of this Python's forks for each, and ends with this process."""
+    ours, its = socket.socketpair()
+    with its:
+        subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("worker.py")), str(its.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_HOST},
+            pass_fds=(its.fileno(),),
+            start_new_session=True,
+        )
+    return ours
+
+
 class Process:
     """A process running ``worker.py``. Commands are method calls: ``process.turn(text="hello")``."""
 
@@ -181,20 +203,16 @@ class Process:
         self.events: list[dict[str, Any]] = []
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._log = (home.path / "worker.log").open("ab")
-        reading, writing = os.pipe()
-        self._child = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("worker.py")), str(writing)],
-            stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=self._log,
-            env=home.environment(),
-            cwd=cwd,
-            pass_fds=(writing,),
-            start_new_session=True,
-        )
-        os.close(writing)
+        (reading, answering), (taking, giving) = os.pipe(), os.pipe()
+        parent = _parent()
+        socket.send_fds(parent, [b"."], [taking, answering, self._log.fileno()])
+        self._pid = int.from_bytes(parent.recv(4))
+        os.close(answering)
+        os.close(taking)
+        self._commands = os.fdopen(giving, "wb")
         self._reader = threading.Thread(target=self._read, args=(reading,), daemon=True)
         self._reader.start()
+        self._write({"env": home.environment(), "cwd": str(cwd)})
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
@@ -208,10 +226,8 @@ class Process:
 
     def send(self, command: str, /, **arguments: Any) -> None:
         """Give a command without waiting for its answer."""
-        assert self._child.stdin is not None
         try:
-            self._child.stdin.write(json.dumps({"do": command, **arguments}).encode() + b"\n")
-            self._child.stdin.flush()
+            self._write({"do": command, **arguments})
         except BrokenPipeError:
             raise HostDiedError(f"the host's process is gone:\n{self.log()}") from None
 
@@ -229,24 +245,22 @@ class Process:
 
     @property
     def lives(self) -> bool:
-        return self._child.poll() is None
+        """A process's end is the end of the pipe into which only it can write."""
+        return self._reader.is_alive()
 
     def kill(self) -> None:
         """SIGKILL, as a power cut does it."""
-        if self._child.poll() is None:
+        if self.lives:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait(30)
+                os.killpg(self._pid, signal.SIGKILL)
+            self._reader.join(30)
 
     def stop(self) -> None:
         """Let the process end; kill what does not."""
-        if self._child.poll() is None and self._child.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._child.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(20)
+        with contextlib.suppress(OSError):
+            self._commands.close()
+        self._reader.join(20)
         self.kill()
-        self._reader.join(5)
         self._log.close()
 
     def compactions(self) -> int:
@@ -256,6 +270,10 @@ class Process:
     def log(self) -> str:
         """The end of what the host printed."""
         return (self.home.path / "worker.log").read_text(errors="replace")[-3000:]
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._commands.write(json.dumps(line).encode() + b"\n")
+        self._commands.flush()
 
     def _read(self, reading: int) -> None:
         with os.fdopen(reading) as lines:

@@ -1,4 +1,4 @@
-"""A process of the real host that several tests talk in, each in sessions of its own: to start one takes five seconds."""
+"""A process of the real host that several tests talk in, each in sessions of its own: to start one takes three seconds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ GROUPS = {"TELEGRAM_GROUP_ALLOWED_CHATS": "-5,-6,-7,-8,-9"}
 
 
 class Running:
-    """One front end of the host with all defaults: its scripted model, its home, its process."""
+    """One front end of the host with all defaults, or ``settings``: its scripted model, its home, its process."""
 
-    def __init__(self, folder: Path, *, gateway: bool = False) -> None:
-        self._folder, self._gateway = folder, gateway
+    def __init__(self, folder: Path, *, gateway: bool = False, settings: dict[str, str] = GROUPS) -> None:
+        self._folder, self._gateway, self._settings = folder, gateway, settings
         self._made: tuple[ModelServer, Home, Process] | None = None
 
     def talk(self, chat: Script, *, limit: int = 0) -> tuple[ModelServer, Home, Process]:
@@ -27,7 +27,7 @@ class Running:
             self.close()
             model = ModelServer(Turns(lambda _turn: [Reply("")])).__enter__()
             number = sum(1 for _ in self._folder.iterdir())
-            home = Home.make(self._folder / str(number), model.base_url, settings=GROUPS)
+            home = Home.make(self._folder / str(number), model.base_url, settings=self._settings)
             self._made = model, home, Process(home, cwd=home.path)
             if self._gateway:
                 self._made[2].gateway()

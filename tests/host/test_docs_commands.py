@@ -102,6 +102,7 @@ def test_the_two_commands_of_the_readme(machine: Machine) -> None:
     machine.works()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["clone", "link", "package"])
 def test_the_install_page(way: str, machine: Machine, request: pytest.FixtureRequest) -> None:
     """Each of its three ways in, then activation, then the update of a checkout, then the way back."""

@@ -75,17 +75,17 @@ def conversation(request: Request) -> list[dict[str, Any]]:
 
 
 def test_stored_loaded_and_restored(agents: Running) -> None:
-    """Store, ten more turns, load, restore: the saving is what was announced, and the originals come back equal."""
+    """Store, five more turns, load, restore: the saving is what was announced, and the originals come back equal."""
     agent = Agent(
         {
             3: archive("store", start_index=1, end_index=6, summary="Part 0 and 1 are fine."),
-            14: archive("load"),
-            15: archive("restore", restore_insert_index=0),
+            9: archive("load"),
+            10: archive("restore", restore_insert_index=0),
         }
     )
     model, home, host = agents.talk(agent, limit=WINDOW)
     host.open()
-    session = talk(host, model, range(17))
+    session = talk(host, model, range(12))
     live = host.live()["messages"]
     rows = all_rows(host, session)
     status = host.tool(name="lcm_status", args={})
@@ -135,7 +135,7 @@ def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> N
     """Archived, compacted, resumed by another process, restored: nothing is lost or shown twice, the originals come back."""
     big = "seq -f 'turn {} much of line %g' 1 1450"
     agent = Agent(
-        {2: archive("store", start_index=1, end_index=6, summary="Fine."), 11: archive("restore"), 12: archive("list")}
+        {2: archive("store", start_index=1, end_index=6, summary="Fine."), 8: archive("restore"), 9: archive("list")}
     )
     small = agent._turn
     agent.script.steps = lambda turn: (
@@ -145,11 +145,11 @@ def test_archive_compaction_restart_restore(tmp_path: Path, in_place: bool) -> N
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place)
         with home.process() as host:
             host.open()
-            session = talk(host, model, range(10))
+            session = talk(host, model, range(8))
             compactions = host.compactions()
         with home.process() as host:
             host.open(session_id=session, resume=True)
-            session = talk(host, model, range(10, 15))
+            session = talk(host, model, range(8, 11))
             rows = all_rows(host, session)
             status = host.tool(name="lcm_status", args={})
     chats = model.of_kind("chat")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ def numbered(turn: int) -> Sequence[Reply]:
     "in_place", [pytest.param(True, id="in-place"), pytest.param(False, id="rotating", marks=pytest.mark.slow)]
 )
 def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -> None:
-    """Six turns or more with three compactions, background reviews, and the agent rebuilt in between."""
+    """Four turns or more with three compactions, background reviews, and the agent rebuilt in between."""
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
         early = {"LCM_CONTEXT_THRESHOLD": "0.4"}
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2, settings=early)
@@ -36,13 +38,13 @@ def test_each_message_of_a_chat_is_stored_once(tmp_path: Path, in_place: bool) -
             host.gateway()
             sessions = []
             for turn in range(20):
-                if turn == 4:
+                if turn == 2:
                     host.wait_reviews()
                     host.gateway_evict()
                 done = host.gateway_say(text=model.says(sayings(turn)))
                 assert (done["engine"], done["reply"]) == ("lcm", f"Done with turn {turn}.")
                 sessions.append(done["session_id"])
-                if turn >= 5 and host.compactions() >= 3:
+                if turn >= 3 and host.compactions() >= 3:
                     break
             host.wait_reviews()
             rows = all_rows(host, sessions[-1])
@@ -129,18 +131,16 @@ def test_no_command_joins_the_lines_of_a_group_or_stores_one_twice(gateway: Runn
     assert taken_back == ["[Ben|2]\nthen /undo"]
 
 
-@pytest.mark.parametrize("prompt", ["", OBSERVING], ids=["alone", "in a group"])
-def test_a_request_in_front_of_which_the_host_puts_a_note_on_an_interrupted_turn_is_stored_once(
-    tmp_path: Path, prompt: str
-) -> None:
+def test_a_request_in_front_of_which_the_host_puts_a_note_on_an_interrupted_turn_is_stored_once(tmp_path: Path) -> None:
     """The process was killed while a model answered; the next one shows the note to the model, and keeps none of it."""
-    chat = {"chat": "-5" if prompt else "42", "overhearing": prompt}
-    asked, lines = ["[Carl|3]\nlook", "[Carl|3]\nwell?", "[Carl|3]\nand?"], list[str]()
-    victims = list[Process]()
+    chats = {"42": "", "-5": OBSERVING}  # one of a person alone, and a group
+    asked, lines = ["[Carl|3]\nlook", "[Carl|3]\nwell?", "[Carl|3]\nand?"], ["[Anna|1]\nline 0", "[Anna|1]\nline 1"]
+    victims, at_work = list[Process](), threading.Barrier(len(chats))
 
     def script(request: Request) -> Reply:
-        if request.last["role"] == "tool":
-            victims.pop().kill()
+        if request.last["role"] == "tool" and victims:
+            at_work.wait(60)
+            victims[0].kill()
         return Reply("", [("terminal", {"command": "echo 7"})]) if victims else Reply("Well.")
 
     with ModelServer(script) as model:
@@ -148,46 +148,69 @@ def test_a_request_in_front_of_which_the_host_puts_a_note_on_an_interrupted_turn
         with home.process() as host, contextlib.suppress(HostDiedError):
             host.gateway()
             victims.append(host)
-            host.gateway_say(text=asked[0], **chat)
-        for n, text in enumerate(asked[1:]):
+            saying = {"text": asked[0], "user": "7"}
+            host.gateway_say_at_once(
+                messages=[saying | {"chat": chat, "overhearing": prompt} for chat, prompt in chats.items()]
+            )
+        victims.clear()
+        for line, text in zip(lines, asked[1:], strict=True):
             with home.process() as host:
                 host.gateway()
-                if prompt:
-                    lines.append(f"[Anna|1]\nline {n}")
-                    host.gateway_overhears(text=lines[-1], chat="-5")
-                done = host.gateway_say(text=text, **chat)
-                rows = stored_rows(host, done["session_id"])
+                host.gateway_overhears(text=line, chat="-5")
+                rows = {
+                    chat: stored_rows(host, host.gateway_say(text=text, chat=chat, overhearing=prompt)["session_id"])
+                    for chat, prompt in chats.items()
+                }
 
-    assert any("interrupted" in text_of(m) for r in model.of_kind("chat") for m in r.messages if m["role"] == "user")
-    said = [re.sub(r"^\[System note: [^]]*\]\n\n", "", row["content"]) for row in rows if row["role"] == "user"]
-    assert said == ([asked[0], lines[0], asked[1], lines[1], asked[2]] if prompt else asked)
-    assert not [row for row in rows if {"retracted", "unaligned"} & set(row.get("flags") or ())]
+    noted = [r.messages for r in model.of_kind("chat") if "interrupted" in "".join(map(text_of, r.messages))]
+    assert {"line 0" in str(messages) for messages in noted} == {True, False}
+    said = {
+        chat: [re.sub(r"^\[System note: [^]]*\]\n\n", "", row["content"]) for row in each if row["role"] == "user"]
+        for chat, each in rows.items()
+    }
+    assert said == {"42": asked, "-5": [asked[0], lines[0], asked[1], lines[1], asked[2]]}
+    assert not [
+        row for each in rows.values() for row in each if {"retracted", "unaligned"} & set(row.get("flags") or ())
+    ]
 
 
 def test_a_command_that_comes_first_after_a_restart_joins_no_lines_of_a_group_and_stores_none_twice(
     tmp_path: Path,
 ) -> None:
     """No agent has been built by then whose engine could look."""
+    lines = ["[Anna|1]\nfirst", "[Ben|2]\nthen"]
+    commands = {"-5": "/undo", "-6": "/fork", "-7": "/retry"}  # the last one asks the model, so an agent is built
+    last, rows = dict[str, str](), dict[str, list[dict[str, Any]]]()
+
+    def say(text: str, group: str) -> str:
+        return str(host.gateway_say(text=f"[Carl|3]\n{text}", chat=group, overhearing=OBSERVING)["session_id"])
+
     with ModelServer(Turns(numbered)) as model:
         home = Home.make(tmp_path / "home", model.base_url, settings=GROUPS)
-        said, rows = list[str](), dict[str, list[dict[str, Any]]]()
-        for command in ("", "/retry", "/undo", "/fork"):
-            with home.process() as host:
-                host.gateway()
-                if command:
-                    host.gateway_say(text=command, chat="-5", overhearing=OBSERVING)
-                done = host.gateway_say(text=f"[Carl|3]\nafter {command}", chat="-5", overhearing=OBSERVING)
-                said.append(f"[Carl|3]\nafter {command}")
-                for line in (f"[Anna|1]\nfirst behind {command}", f"[Ben|2]\nthen behind {command}"):
-                    host.gateway_overhears(text=line, chat="-5")
-                    said.append(line)
-                rows = {each: stored_rows(host, each) for each in [*rows, done["session_id"]]}
+        with home.process() as host:
+            host.gateway()
+            first = {group: say("look", group) for group in commands}
+            for group, line in product(commands, lines):
+                host.gateway_overhears(text=line, chat=group)
+        with home.process() as host:
+            host.gateway()
+            for group, command in commands.items():
+                host.gateway_say(text=command, chat=group, overhearing=OBSERVING)
+            for group, command in commands.items():  # each chat reads with its own agent
+                last[group] = say("well?", group)
+                sessions = dict.fromkeys((first[group], last[group]))
+                rows[command] = [row for each in sessions for row in stored_rows(host, each)]
 
-    assert len(rows) == 2
-    stored = [row for each in rows.values() for row in each]
-    assert [row["content"].strip() for row in stored if row["role"] == "user"] == [each.strip() for each in said[:-2]]
-    taken_back = [row["content"] for row in stored if {"retracted", "unaligned"} & set(row.get("flags") or ())]
-    assert taken_back == ["[Ben|2]\nthen behind /retry"]
+    assert [command for group, command in commands.items() if first[group] != last[group]] == ["/fork"]
+    said = {
+        command: [row["content"].strip() for row in each if row["role"] == "user"] for command, each in rows.items()
+    }
+    assert said == {key: ["[Carl|3]\nlook", *lines, "[Carl|3]\nwell?"] for key in rows}
+    taken_back = {
+        command: [row["content"] for row in each if {"retracted", "unaligned"} & set(row.get("flags") or ())]
+        for command, each in rows.items()
+    }
+    assert taken_back == {"/undo": [lines[1]], "/fork": [], "/retry": []}
 
 
 def test_a_line_of_a_group_is_a_row_in_each_form_that_its_speaker_gave_it(gateway: Running) -> None:

@@ -1,20 +1,29 @@
 """
 A process that runs the real host for a test or the demo.
 
-Reads commands as JSON lines from stdin, writes answers and events as JSON lines to the file descriptor given as first
-argument; what the host prints goes to this process's stdout. Every command is a method below. Only observes: no method
-of the host or the plugin is replaced, some are timed.
+Reads commands as JSON lines from stdin, writes answers and events as JSON lines to a file descriptor; what the host prints
+goes to this process's stdout. Every command is a method below. Only observes: no method of the host or the plugin is
+replaced, some are timed.
+
+Run as a program it is the parent of such processes: it imports what the host uses of other people's, nothing of the host,
+and forks for each one that is asked for over the socket given as first argument.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import copy
 import functools
+import gc
+import importlib
 import inspect
 import json
 import logging
 import os
+import signal
+import socket
 import sys
 import threading
 import time
@@ -505,7 +514,52 @@ def _open_files() -> list[str]:
     return sorted(name for name in found if name.startswith("/") and not name.startswith("/proc"))
 
 
+#: Half of what a process of the host does before its first turn is to import these.
+_OF_OTHERS = (
+    *("aiohttp", "croniter", "cryptography.x509", "dotenv", "openai.resources", "prompt_toolkit.shortcuts", "regex"),
+    *("requests", "rich.live", "rich.markdown", "websockets.asyncio.client", "yaml"),
+)
+_LAST_TO_CLOSE = 255  # the kernel closes descriptors in their order
+
+
+def forked(asking: socket.socket) -> int | None:
+    """In a child: where it answers. One for each three descriptors that come: its stdin, that one, and what it prints into."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here
+    while given := socket.recv_fds(asking, 1, 3)[1]:
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setsid()
+            for number, descriptor in zip((0, _LAST_TO_CLOSE, 1), given, strict=True):
+                os.dup2(descriptor, number, inheritable=number < 2)
+            os.dup2(1, 2)
+        for descriptor in given:
+            os.close(descriptor)
+        if not child:
+            asking.close()
+            return _LAST_TO_CLOSE
+        asking.send(child.to_bytes(4))
+    return None
+
+
+def leave() -> None:
+    """The last of what a process does at its end: to take a thousand modules apart, one by one, shows nothing."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 if __name__ == "__main__":
+    atexit.register(leave)
     logging.basicConfig(level=logging.WARNING)
     sys.path[:] = [entry for entry in sys.path if entry and not os.path.exists(os.path.join(entry, "model_server.py"))]
-    Worker(os.fdopen(int(sys.argv[1]), "w")).serve()
+    for name in _OF_OTHERS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    gc.freeze()
+    if answers := forked(socket.socket(fileno=int(sys.argv[1]))):
+        start = json.loads(sys.stdin.readline())
+        os.environ.clear()
+        os.environ.update(start["env"])
+        os.chdir(start["cwd"])
+        Worker(os.fdopen(answers, "w", closefd=False)).serve()
