@@ -65,7 +65,7 @@ from .search.documents import searchable, stored_index_row
 from .search.index import MESSAGES, NODES, MessageIndex, NodeIndex
 from .search.index import complete as indexes_complete
 from .search.index import prepare as prepare_indexes
-from .search.scope import OWN_SESSION, Evidence, HostRow, Rights, Scopes
+from .search.scope import OWN_REQUEST, OWN_SESSION, Evidence, HostRow, Rights, Scopes
 from .search.semantic import PACKAGES, Semantic
 from .search.vectors import Vectors
 from .session import CLIENTS, Session, Sessions, alone
@@ -1195,4 +1195,4 @@ def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "")
         return rights_of(above, known or None) if above is not None and above is not engine else OWN_SESSION
     found = scope.rights(evidence(engine, session.session_id if session is not None else session_id), session)
     shares = found.principal is not None and session is not None and runtime.sessions.shares(session)
-    return OWN_SESSION if shares else found
+    return OWN_REQUEST if shares else found

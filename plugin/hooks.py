@@ -200,7 +200,9 @@ def subagent_start(runtime: Runtime, parent_session_id: str = "", child_session_
     if not parent_session_id or not child_session_id:
         return
     runtime.announce(child_session_id, parent=parent_session_id, origin="subagent")
-    if runtime.find_session(child_session_id) is not None:
+    child, parent = runtime.find_session(child_session_id), runtime.find_session(parent_session_id)
+    # What somebody is known to own stays theirs.
+    if child is not None and (child.unclaimed or (parent is not None and child.principal == parent.principal)):
         runtime.sessions.adopt(child_session_id, parent_session_id)
         runtime.refresh(child_session_id)
 

@@ -144,6 +144,16 @@ def test_who_continues_a_sub_agents_session_has_not_its_askers_rights(
     assert other.reads("alice") == other.reads("term") == 0
 
 
+def test_no_session_becomes_a_sub_agents_that_is_somebodys(world: Gateway) -> None:
+    """Evidence of another owner comes too late."""
+    world.agent("mallory", "telegram", MALLORY).says("hello")
+    Agent(world, "child", "subagent").says("a task")
+    for child in ("alice", "term", "child"):
+        world.hooks.subagent_start(parent_session_id="mallory", child_session_id=child)
+
+    assert [world.owner(each) for each in ("alice", "term", "child")] == ["telegram:dm:1", "local", "telegram:dm:666"]
+
+
 def test_a_branch_belongs_to_who_makes_it(world: Gateway) -> None:
     """The operator branches off a chat at the terminal: the chat's user sees nothing of it."""
     world.row("aside", "cli", parent_session_id="alice", model_config='{"_branched_from": "alice"}')
@@ -157,6 +167,16 @@ def test_a_branch_belongs_to_who_makes_it(world: Gateway) -> None:
     assert aside.finds("PIN") >= {"alice"}
     assert alice.finds("KESTREL PIN") == {"alice"}
     assert alice.reads("aside") == 0
+
+
+def test_a_branch_of_somebody_elses_session_reads_what_its_list_shows(world: Gateway) -> None:
+    """As that session itself does, where a chat goes on with it."""
+    world.row("aside", "telegram", MALLORY, parent_session_id="alice", model_config='{"_branched_from": "alice"}')
+    mallory = Agent(world, "aside", "telegram", MALLORY).says("hello", live=chat().user("shall I?").says("yes"))
+
+    assert PIN not in mallory.tool("lcm_grep", query="PIN", session_scope="all")
+    assert PIN not in mallory.tool("lcm_expand", store_id="msg_1..msg_9")
+    assert "shall I" in mallory.tool("lcm_load_session")
 
 
 def test_what_the_operator_does_in_a_branch_of_a_chat_shows_nowhere_in_it(
