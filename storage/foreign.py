@@ -141,7 +141,10 @@ def messages_of_earlier(path: Path) -> int:
 
 def _looked(path: Path, how: str) -> Kind:
     with closing(disk.connected(path.absolute(), how, wait_s=_BUSY_S)) as connection:
-        return _kind(_tables(connection), connection.execute("PRAGMA application_id").fetchone()[0])
+        owner = connection.execute("PRAGMA application_id").fetchone()[0]
+        if owner == schema.APPLICATION_ID and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            return Kind(OURS)  # each opening asks, and need not know which columns there are
+        return _kind(_tables(connection), owner)
 
 
 def _kind(tables: dict[str, frozenset[str]], application: int) -> Kind:

@@ -9,10 +9,12 @@ those of the rows. A row's hash is of all that it holds, its place included; sum
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Protocol
 
@@ -25,6 +27,8 @@ _CREATE: Final = next(text for table, text in schema.statements() if table == "s
     "TABLE", "TABLE IF NOT EXISTS", 1
 )
 _MODULUS: Final = 1 << 128
+#: Columns with numbers that a text would round.
+_REAL: Final = frozenset(name for _, text in schema.statements() for name in re.findall(r"(\w+) REAL", text))
 _TRIES: Final = 3
 _NOTES: Final = "notes"  # a part that files of before have no sums of
 #: Notes of ``meta`` that decide what is shown, to whom, or removed. Others say how far some work is, or what it cost.
@@ -43,16 +47,22 @@ class _Table:
     rests_on: tuple[str, ...] = ()  # other tables that ``conversation`` reads
 
     def hashed(self, row: str) -> str:
-        """The arguments of the hash: as bytes, because a damaged row's text may be none."""
+        """The arguments of the hash: as bytes, because a damaged row's text may be none, but for numbers with fractions."""
         names = [f"{row}.{column}" for column in self.columns]
-        types = "||".join(f"substr(typeof({name}),1,1)" for name in names)
-        return ", ".join([f"'{self.name}'", types, *(f"iif(typeof({n})='text',CAST({n} AS BLOB),{n})" for n in names)])
+        types = "||".join(f"typeof({name})" for name in names)
+        return ", ".join([f"'{self.name}'", types, *map(_as_bytes, names)])
 
     def conversation_of(self, row: str) -> str:
         return f"coalesce({self.conversation.format(row=row)}, 0)"
 
     def counts(self, row: str) -> str:
         return self.which.format(row=row)
+
+
+def _as_bytes(name: str) -> str:
+    """A short text: SQLite reads all triggers of a connection twice when they are made."""
+    bytes_of = f"CAST({name} AS BLOB)"
+    return f"iif(typeof({name})='text',{bytes_of},{name})" if name.partition(".")[2] in _REAL else bytes_of
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -95,15 +105,25 @@ Sums = dict[tuple[int, str], tuple[int, int]]
 """(count, sum) by conversation and part."""
 
 
-def row_hash(*values: Any) -> int:
+@lru_cache(1000)
+def _letters(types: str) -> str:
+    """First letter of each type: "integernull" is "in"."""
+    return re.sub("nteger|ull|eal|ext|lob", "", types)
+
+
+def row_hash(table: str, types: str, *values: Any) -> int:
     """A number for what a row holds."""
+    kinds = _letters(types)
     parts = [
-        b"b%d:%b" % (len(value), value) if isinstance(value, bytes)
-        else b"f" + struct.pack(">d", value) if isinstance(value, float)
-        else f"{value};".encode("utf-8", "surrogatepass")
-        for value in values
+        b"b%d:%b" % (len(value), value) if kind in "bt"
+        else b"f" + struct.pack(">d", float(value)) if kind == "r"
+        else b"%b;" % value if isinstance(value, bytes)
+        else b"%d;" % value if kind == "i"
+        else b"None;"
+        for kind, value in zip(kinds, values, strict=True)
     ]  # fmt: skip
-    return int.from_bytes(blake2b(b"".join(parts), digest_size=16).digest(), "big")
+    said = f"{table};{kinds};".encode()
+    return int.from_bytes(blake2b(said + b"".join(parts), digest_size=16).digest(), "big")
 
 
 class Sealer:
@@ -172,7 +192,9 @@ class Sealer:
         return True
 
 
-def _triggers(table: _Table) -> Iterator[str]:
+@cache
+def _triggers(table: _Table) -> list[str]:
+    made = []
     for event, rows in (("INSERT", (("new", 1),)), ("DELETE", (("old", -1),)), ("UPDATE", (("old", -1), ("new", 1)))):
         calls = " ".join(
             f"SELECT lcm_seal({sign}, {table.conversation_of(row)}, '{table.part}', {table.hashed(row)}) "
@@ -180,7 +202,8 @@ def _triggers(table: _Table) -> Iterator[str]:
             for row, sign in rows
         )
         name = f"seal_{table.part.replace(' ', '_')}_{table.name}_{event}"
-        yield f"CREATE TEMP TRIGGER IF NOT EXISTS {name} AFTER {event} ON main.{table.name} BEGIN {calls} END"
+        made.append(f"CREATE TEMP TRIGGER IF NOT EXISTS {name} AFTER {event} ON main.{table.name} BEGIN {calls} END")
+    return made
 
 
 def _number(blob: object) -> int:

@@ -22,11 +22,12 @@ ROOT = Path(__file__).resolve().parents[1]
 _CLOSES_S = 0.5
 
 hypothesis.settings.register_profile("lcm", deadline=None, print_blob=True)
-hypothesis.settings.load_profile("lcm")
+hypothesis.settings.register_profile("few", hypothesis.settings.get_profile("lcm"), max_examples=40)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Make the link that lets tests import the checkout as ``hermes_lcm``; scripts/setup-env does the same."""
+    hypothesis.settings.load_profile("few" if config.getoption("markexpr") == "not slow" else "lcm")
     link = ROOT / ".lcm-path" / "hermes_lcm"
     if not link.is_symlink():
         link.parent.mkdir(exist_ok=True)

@@ -110,13 +110,13 @@ def hashed(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A locked database is given up after 20 ms."""
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 20)
-    monkeypatch.setattr(files, "_BUSY_S", 0.02)
+    """A locked database is given up after 5 ms."""
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_MS", 5)
+    monkeypatch.setattr(files, "_BUSY_S", 0.005)
 
 
 # -- every verb, every state ---------------------------------------------------------------------------
-@pytest.mark.few(124)
+@pytest.mark.few(62)
 @pytest.mark.parametrize("words", LOOKING, ids=lambda words: str(words).replace(" ", "-") or "nothing")
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_looking_answers_and_changes_nothing(state: str, words: str, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_looking_answers_and_changes_nothing(state: str, words: str, tmp_path: P
     assert hashed(tmp_path).get(str(world.path)) == before.get(str(world.path))
 
 
-@pytest.mark.few(49)
+@pytest.mark.few(25)
 @pytest.mark.parametrize("words", CHANGING, ids=lambda words: str(words).replace(" ", "-"))
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_changing_answers_and_loses_nothing(state: str, words: str, tmp_path: Path) -> None:

@@ -753,6 +753,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Archive:
     return archive
 
 
+@pytest.mark.few(23)
 @pytest.mark.parametrize("mode", ["full_text", "regex"])
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_queries_are_answered(large: Archive, query: str, mode: str) -> None:
@@ -830,7 +831,7 @@ def test_a_thousand_hostile_queries_are_answered(large: Archive) -> None:
         work.is_bounded()
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(st.characters(), max_size=80), mode=st.sampled_from(["full_text", "regex", None]))
 def test_no_query_raises(large: Archive, query: str, mode: str | None) -> None:
     """Whatever is typed."""
@@ -846,7 +847,7 @@ junk = st.recursive(
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_arguments_raise(large: Archive, data: st.DataObject) -> None:
     """Any value for any argument of any tool: an answer or an error, in lines or as JSON."""

@@ -119,7 +119,7 @@ def test_the_prompt_keeps_its_beginning(world: World) -> None:
 # -- valid sequences (P3) ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(32)
+@pytest.mark.few(12)
 @pytest.mark.parametrize("tail", range(1, 65), ids="tail={}".format)
 def test_every_tail_size_gives_a_valid_sequence(tmp_path: Path, tail: int) -> None:
     """However many messages stay raw, no call loses a result, and the list begins with a user message."""
@@ -131,7 +131,7 @@ def test_every_tail_size_gives_a_valid_sequence(tmp_path: Path, tail: int) -> No
     assert alternates(compacted)
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")), ids="".join)
 @pytest.mark.parametrize("tail", [1, 2, 3, 4, 5])
 def test_parallel_results_may_come_in_any_order(tmp_path: Path, order: tuple[str, ...], tail: int) -> None:
@@ -194,6 +194,7 @@ def test_a_todo_snapshot_behind_the_prompt_changes_nothing(world: World) -> None
 # -- the user's request -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("rounds", [5, 20, 60])
 @pytest.mark.parametrize("tail", [1, 8, 64])
 def test_the_request_stays_however_many_tool_rounds_follow(tmp_path: Path, rounds: int, tail: int) -> None:
@@ -407,7 +408,7 @@ def test_an_extract_is_replaced_when_a_model_answers(tmp_path: Path) -> None:
     assert world.gaps(again) == ([], [])
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_moody_summariser_leads_to_the_same_end(tmp_path: Path, seed: int) -> None:
     """Whatever mix of answers comes: valid, complete and small after every pass, and no extract is ever condensed."""
@@ -508,7 +509,7 @@ def test_an_abandoned_pass_is_not_paid_twice(world: World) -> None:
     assert len(world.model.tasks) == asked
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_any_list_that_was_handed_out_may_be_the_one_that_counts(tmp_path: Path, seed: int) -> None:
     """The host may go on with any older prompt, whatever was published since."""
@@ -568,7 +569,7 @@ CHANGES: dict[str, Any] = {
 NEW_ROWS = {"nothing": 0, "edit": 1, "injection": 1, "drop": 0}
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize("offset", [0, 1, 4])
 @pytest.mark.parametrize("change", CHANGES)
@@ -589,6 +590,7 @@ def test_the_tail_is_aligned_like_any_list(world: World, change: str, offset: in
     assert len(again.stored()) == len(messages) + NEW_ROWS[change] + 2
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("offset", [0, 1, 4])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_tail_is_covered_by_the_next_pass(world: World, change: str, offset: int) -> None:
@@ -803,7 +805,7 @@ def test_two_compactions_at_once_agree(tmp_path: Path) -> None:
     assert digests(first.stored()) == digests(messages)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_conversations_stay_covered(tmp_path: Path, seed: int) -> None:
     """After every step of a random conversation: valid, complete, each message once (P1, P3, P4)."""

@@ -560,6 +560,7 @@ def test_killed_at_any_write_it_leaves_the_original_and_goes_on(tmp_path: Path) 
     assert killed_everywhere(tmp_path, 1) > 80
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "stage", ["checking the original", "storing", "storing summaries", "comparing", "checking the new file"]
 )
@@ -585,6 +586,7 @@ def test_interrupted_at_any_stage_it_goes_on(stage: str, times: int, tmp_path: P
     whole(tmp_path, messages, 78)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("step", ["seal", "exchange", "second_name", "sync"])
 def test_killed_around_the_swap_one_of_the_two_is_there(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

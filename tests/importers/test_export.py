@@ -140,6 +140,7 @@ def test_importing_twice_is_importing_once(world: Home, tmp_path: Path) -> None:
     assert (second.present, second.added, second.backup) == (len(AWKWARD), 0, None)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", ["export", "transcript"])
 @pytest.mark.parametrize("at", ["open", "last_seq", "storing"])
 def test_two_imports_of_one_file_at_once_store_each_message_once(

@@ -62,6 +62,7 @@ SESSIONS = pytest.mark.parametrize("said", [varied, monotonous], ids=["varied", 
 PLACES = pytest.mark.parametrize("at", [0, 3, 6, 10], ids="at={}".format)
 
 
+@pytest.mark.few(7)
 @SESSIONS
 @PLACES
 def test_an_edited_row_is_one_new_row(world: World, meet: Any, said: Any, at: int) -> None:
@@ -75,6 +76,7 @@ def test_an_edited_row_is_one_new_row(world: World, meet: Any, said: Any, at: in
     assert added(world, messages) == Counter(digests([changed[at]]))
 
 
+@pytest.mark.few(7)
 @SESSIONS
 @PLACES
 def test_an_edited_row_is_one_new_row_even_if_the_list_grows(world: World, meet: Any, said: Any, at: int) -> None:
@@ -88,6 +90,7 @@ def test_an_edited_row_is_one_new_row_even_if_the_list_grows(world: World, meet:
     assert added(world, messages) == Counter(digests([changed[at], changed[-1]]))
 
 
+@pytest.mark.few(7)
 @SESSIONS
 @PLACES
 def test_an_injected_row_is_one_new_row(world: World, meet: Any, said: Any, at: int) -> None:
@@ -102,6 +105,7 @@ def test_an_injected_row_is_one_new_row(world: World, meet: Any, said: Any, at: 
     assert added(world, messages) == Counter(digests([note]))
 
 
+@pytest.mark.few(7)
 @SESSIONS
 @PLACES
 def test_an_injected_row_is_not_stored_again(world: World, meet: Any, said: Any, at: int) -> None:
@@ -146,6 +150,7 @@ def test_a_row_put_beside_a_request_that_stayed_is_stored_once(tmp_path: Path, a
     assert len(world.stored()) == stored
 
 
+@pytest.mark.few(7)
 @SESSIONS
 @PLACES
 def test_a_dropped_row_costs_nothing(world: World, meet: Any, said: Any, at: int) -> None:

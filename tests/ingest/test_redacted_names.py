@@ -83,6 +83,7 @@ def test_no_string_of_a_message_brings_a_secret_to_the_disk(make: Callable[..., 
     assert [m.get("content") for m in stored[1:4]] == ["", "three files", "there are three"]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("place", PLACES)
 def test_the_same_list_is_known_after_a_restart(make: Callable[..., World], place: str) -> None:
     """As it was, and as the host reads it back."""
@@ -154,6 +155,7 @@ def test_an_edited_result_of_a_redacted_call_replaces_the_old_one(make: Callable
         assert [m["content"] for m in again.thread(f"s{on}")][-3:] == ["", "four files and more", "four"]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("place", PLACES)
 def test_redact_apply_takes_it_out_of_what_is_stored(tmp_path: Path, place: str) -> None:
     """The answer proves it, and the list is known again."""

@@ -222,10 +222,11 @@ def test_a_prompt_from_before_digests_were_kept_governs(world: World) -> None:
 # -- no room between two rows ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("where", ["before the same", "behind the same", "in turns"])
 @pytest.mark.parametrize("in_branch", [False, True], ids=["", "branch"])
 def test_there_is_always_room_between_two_rows(world: World, where: str, in_branch: bool) -> None:
-    """Eighty at one place, more than halving a place leaves room for, are stored once each, in order, also after a restart."""
+    """Sixty at one place, more than halving a place leaves room for, are stored once each, in order, also after a restart."""
     name = "s"
     live = chat().turns(4)
     world.take(live)
@@ -235,7 +236,7 @@ def test_there_is_always_room_between_two_rows(world: World, where: str, in_bran
         world.take(live, name)
         world.take(live.turns(1, first=50), name)
     low, high = 3, 4
-    for n in range(80):
+    for n in range(60):
         at = {"before the same": high, "behind the same": low, "in turns": high if n % 2 else low}[where]
         live.insert(
             at if where != "in turns" else low + len(range(high - low)) // 2, {"role": "user", "content": f"[note {n}]"}

@@ -693,6 +693,7 @@ def test_what_is_no_longer_than_the_mark_of_a_gap_is_shown():
     assert "error: no such file\n\nfailed with exit code 3\n" in shown
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "text", ["x" * 300_000, "x y " * 75_000, "a\n" * 150_000, "/usr/lib/a.so\n" * 20_000, "Error\n" * 50_000]
 )

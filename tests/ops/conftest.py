@@ -10,6 +10,12 @@ from worlds.home import Home, healthy
 from hermes_lcm.storage import connection
 
 
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two parts of a long work nobody here waits for a turn."""
+    monkeypatch.setattr(connection, "_LONGEST_PAUSE_S", 0)
+
+
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A locked database is given up after 50 ms."""

@@ -678,6 +678,7 @@ LOOKING = ("status", "doctor", "doctor deep", "doctor repair", "search zebra", "
            "help")  # fmt: skip
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("words", LOOKING)
 @pytest.mark.parametrize("left", ["empty", "missing"])
 def test_looking_makes_no_database_of_an_empty_file(left: str, words: str, world: Home) -> None:
@@ -872,6 +873,7 @@ while True:
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("delay", [0.01, 0.03, 0.05, 0.08])
 def test_a_backup_that_is_killed_harms_none(delay: float, world: Home) -> None:
     """Those that were made before are as they were; the next command removes what was half-made."""

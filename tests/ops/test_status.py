@@ -46,6 +46,7 @@ FIELDS = (
 )
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_status_has_every_documented_field(name: str, world: Home) -> None:
     """Dashboards read it without scraping text."""

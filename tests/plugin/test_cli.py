@@ -182,7 +182,7 @@ def typed(verb: Any, home: Path) -> list[str]:
     return [*verb.name.split(), *SAMPLES.get(verb.name, [])]
 
 
-@pytest.mark.few(41)
+@pytest.mark.few(21)
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name.replace(" ", "-"))
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_answers_name_commands_as_they_are_typed_here(

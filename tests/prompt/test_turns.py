@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import uuid
 
 import pytest
 from worlds.linear import LIMIT, excess
@@ -15,17 +15,23 @@ from hermes_lcm.records import Row
 from hermes_lcm.text import statements, turns
 
 
-def said(tmp_path: Path, *texts: str) -> list[Row]:
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A database for many conversations."""
+    return World(tmp_path_factory.mktemp("shared"))
+
+
+def said(world: World, *texts: str) -> list[Row]:
     """What a user said in a conversation, read back from the store."""
-    world, live = World(tmp_path), chat()
+    live = chat()
     for text in texts:
         live.user(text).says("I see.")
-    world.take(live)
-    return statements.standing([row for rows in world.store.row_batches() for row in rows if row.head.role == "user"])
+    ids = [store_id for entry in world.take(live, uuid.uuid4().hex).entries for store_id in entry.ids]
+    return statements.standing([row for row in world.store.rows(ids) if row.head.role == "user"])
 
 
-def ruled(tmp_path: Path, *texts: str) -> list[Rule]:
-    return work_log.rules(said(tmp_path, *texts))
+def ruled(world: World, *texts: str) -> list[Rule]:
+    return work_log.rules(said(world, *texts))
 
 
 TURNED = [
@@ -63,9 +69,9 @@ TURNED = [
 
 
 @pytest.mark.parametrize(("earlier", "later"), TURNED)
-def test_who_turns_from_a_rule_replaces_it(tmp_path: Path, earlier: str, later: str) -> None:
+def test_who_turns_from_a_rule_replaces_it(shared: World, earlier: str, later: str) -> None:
     """In the present state and in the ledger both are named."""
-    rows = said(tmp_path, earlier, "Fix the tests.", later)
+    rows = said(shared, earlier, "Fix the tests.", later)
     (rule,), (old, new) = work_log.rules(rows), entries(rows, {})
 
     assert rule.text == later
@@ -83,9 +89,9 @@ def test_who_turns_from_a_rule_replaces_it(tmp_path: Path, earlier: str, later: 
         ("Noch nicht deployen!", "deploye jetzt"),
     ],
 )  # fmt: skip
-def test_who_orders_what_he_forbade_lifts_the_ban(tmp_path: Path, ban: str, order: str) -> None:
+def test_who_orders_what_he_forbade_lifts_the_ban(shared: World, ban: str, order: str) -> None:
     """The ban is named as what the order replaced."""
-    (rule,) = ruled(tmp_path, ban, "Fix the tests.", order)
+    (rule,) = ruled(shared, ban, "Fix the tests.", order)
 
     assert (rule.text, rule.replaces and rule.replaces.text) == (order, ban)
 
@@ -137,27 +143,27 @@ NOT_TURNED = [
 
 
 @pytest.mark.parametrize(("earlier", "later"), NOT_TURNED)
-def test_what_only_looks_like_a_turn_replaces_no_rule(tmp_path: Path, earlier: str, later: str) -> None:
+def test_what_only_looks_like_a_turn_replaces_no_rule(shared: World, earlier: str, later: str) -> None:
     """A question, somebody else's words, a condition, an exception, another thing, or a single task."""
-    rules = ruled(tmp_path, earlier, later)
+    rules = ruled(shared, earlier, later)
 
     assert rules[0].text == earlier
     assert all(rule.replaces is None for rule in rules)
 
 
-def test_a_turn_that_may_mean_several_rules_replaces_none(tmp_path: Path) -> None:
+def test_a_turn_that_may_mean_several_rules_replaces_none(shared: World) -> None:
     """Nobody knows which; of one that names the thing it is known."""
     rules = ["Always use tabs in Makefiles.", "Always use tabs in Python."]
 
-    assert [rule.text for rule in ruled(tmp_path / "a", *rules, "back to spaces")] == rules
-    assert [rule.text for rule in ruled(tmp_path / "b", *rules, "back to spaces in Python")] == [
+    assert [rule.text for rule in ruled(shared, *rules, "back to spaces")] == rules
+    assert [rule.text for rule in ruled(shared, *rules, "back to spaces in Python")] == [
         rules[0], "back to spaces in Python"
     ]  # fmt: skip
 
 
-def test_nobody_turns_from_somebody_elses_rule(tmp_path: Path) -> None:
+def test_nobody_turns_from_somebody_elses_rule(shared: World) -> None:
     """In a group each speaks for himself; the ledger tells that the two are at odds."""
-    rows = said(tmp_path, "[Anna] Use npm, not pnpm.", "[Ben] back to pnpm")
+    rows = said(shared, "[Anna] Use npm, not pnpm.", "[Ben] back to pnpm")
     speakers = {row.store_id: name for row, name in zip(rows, ("Anna", "Ben"), strict=True)}
     old, new = entries(rows, {}, speakers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,16 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A database for many conversations, where no address is asked for."""
+    return World(tmp_path_factory.mktemp("shared"))
+
+
 def prose(world: World, live: Chat) -> list[Row]:
     """The messages of a conversation, read back from the store."""
-    world.take(live)
-    return [row for rows in world.store.row_batches() for row in rows]
+    entries = world.take(live, uuid.uuid4().hex).entries
+    return world.store.rows([store_id for entry in entries for store_id in entry.ids])
 
 
 def ruled(world: World, *said: str) -> list[str]:
@@ -62,9 +69,9 @@ def ruled(world: World, *said: str) -> list[str]:
         "Никогда не трогай файл secrets.env.",
     ],
 )
-def test_what_holds_beyond_the_task_is_a_rule(world: World, text: str) -> None:
+def test_what_holds_beyond_the_task_is_a_rule(shared: World, text: str) -> None:
     """Whole, in the user's words."""
-    assert ruled(world, text) == [text]
+    assert ruled(shared, text) == [text]
 
 
 @pytest.mark.parametrize(
@@ -75,9 +82,9 @@ def test_what_holds_beyond_the_task_is_a_rule(world: World, text: str) -> None:
         "<file>a.md</file>\nAlways use tabs here.",
     ],
 )
-def test_a_rule_beside_a_document_is_still_the_users(world: World, text: str) -> None:
+def test_a_rule_beside_a_document_is_still_the_users(shared: World, text: str) -> None:
     """Tags that name no document hold the user's own words."""
-    assert "Always use tabs here." in ruled(world, text)
+    assert "Always use tabs here." in ruled(shared, text)
 
 
 @pytest.mark.parametrize(
@@ -139,9 +146,9 @@ def test_a_rule_beside_a_document_is_still_the_users(world: World, text: str) ->
         "Kaz decided to use the sword instead of the bow.",
     ],
 )
-def test_questions_thanks_and_plain_facts_are_no_rules(world: World, text: str) -> None:
+def test_questions_thanks_and_plain_facts_are_no_rules(shared: World, text: str) -> None:
     """Nobody has to follow them."""
-    assert ruled(world, text) == []
+    assert ruled(shared, text) == []
 
 
 @pytest.mark.parametrize(
@@ -159,21 +166,21 @@ def test_questions_thanks_and_plain_facts_are_no_rules(world: World, text: str) 
         "这次不要发邮件。",
     ],
 )
-def test_an_order_of_one_thing_is_no_rule(world: World, text: str) -> None:
+def test_an_order_of_one_thing_is_no_rule(shared: World, text: str) -> None:
     """It ends with what it asks for; of that an earlier rule speaks, it is told beside it."""
-    assert ruled(world, text) == []
+    assert ruled(shared, text) == []
 
 
-def test_an_order_that_says_otherwise_than_a_rule_stands_beside_it(world: World) -> None:
+def test_an_order_that_says_otherwise_than_a_rule_stands_beside_it(shared: World) -> None:
     """Nobody knows whether it is for once."""
     old, new = "From now on keep the notes short and simple.", "Write the notes in Markdown instead."
 
-    assert ruled(world, old, "Make the button blue instead.", new) == [old, new]
+    assert ruled(shared, old, "Make the button blue instead.", new) == [old, new]
 
 
-def test_a_rule_that_was_said_again_stands_once_where_it_was_said_last(world: World) -> None:
+def test_a_rule_that_was_said_again_stands_once_where_it_was_said_last(shared: World) -> None:
     """Its newest address."""
-    assert ruled(world, "Never use tabs here.", "Always run the linter first.", "never use  tabs here.") == [
+    assert ruled(shared, "Never use tabs here.", "Always run the linter first.", "never use  tabs here.") == [
         "Always run the linter first.",
         "never use  tabs here.",
     ]
@@ -242,9 +249,9 @@ def test_a_rule_that_replaces_another_names_it(world: World, old: str, new: str)
         ("Always write tests for the billing module.", "Don't write tests for the legacy module."),
     ],
 )
-def test_a_rule_of_something_else_replaces_none(world: World, old: str, new: str) -> None:
+def test_a_rule_of_something_else_replaces_none(shared: World, old: str, new: str) -> None:
     """Both are in force."""
-    assert ruled(world, old, new) == [old, new]
+    assert ruled(shared, old, new) == [old, new]
 
 
 @pytest.mark.parametrize(
@@ -272,9 +279,9 @@ def test_a_rule_of_something_else_replaces_none(world: World, old: str, new: str
         "不用了，刚才说的不算。",
     ],
 )
-def test_what_the_user_takes_back_rules_nothing(world: World, words: str) -> None:
+def test_what_the_user_takes_back_rules_nothing(shared: World, words: str) -> None:
     """The message before it."""
-    assert ruled(world, "Always run the linter first.", "Never use tabs here.", words) == [
+    assert ruled(shared, "Always run the linter first.", "Never use tabs here.", words) == [
         "Always run the linter first."
     ]
 
@@ -374,9 +381,9 @@ def test_what_was_said_of_one_thing_is_taken_back_as_a_rule_too(world: World) ->
         "算了，缓存那部分先不做了。",
     ],
 )
-def test_who_drops_another_thing_takes_back_no_rule_before_it(world: World, words: str) -> None:
+def test_who_drops_another_thing_takes_back_no_rule_before_it(shared: World, words: str) -> None:
     """The words name what is meant."""
-    assert ruled(world, "Always run the linter first.", words)[:1] == ["Always run the linter first."]
+    assert ruled(shared, "Always run the linter first.", words)[:1] == ["Always run the linter first."]
 
 
 @pytest.mark.parametrize(
@@ -400,15 +407,15 @@ def test_words_like_those_that_take_back_may_mean_something_else(words: str) -> 
 
 
 @pytest.mark.parametrize("words", ["Stop, don't do that.", "Translate into German: Always wash your hands."])
-def test_an_order_for_this_moment_rules_nothing(world: World, words: str) -> None:
+def test_an_order_for_this_moment_rules_nothing(shared: World, words: str) -> None:
     """What is to be stopped now, and words that are only to be translated."""
-    assert ruled(world, words) == []
+    assert ruled(shared, words) == []
 
 
 @pytest.mark.parametrize("words", ["Only touch files below src/.", "Reply in plain text only, no markdown."])
-def test_what_is_allowed_only_is_a_rule(world: World, words: str) -> None:
+def test_what_is_allowed_only_is_a_rule(shared: World, words: str) -> None:
     """All else is forbidden by it."""
-    assert ruled(world, words) == [words]
+    assert ruled(shared, words) == [words]
 
 
 def test_a_request_is_closed_by_the_reply_to_the_yes_in_between(world: World) -> None:

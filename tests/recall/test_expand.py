@@ -411,7 +411,7 @@ def test_a_described_message_names_the_summaries_over_it(archive: Archive) -> No
 def test_a_long_summary_is_described_page_by_page(tmp_path_factory: pytest.TempPathFactory, size: int) -> None:
     """No text that a tool shows is cut for good."""
     archive = Archive(tmp_path_factory.mktemp("a"))
-    text = "".join(f"decision {n}. " for n in range(900))
+    text = "".join(f"decision {n}. " for n in range(300))
     node = archive.node(text, archive.say(user("x")))
     got, offset = "", 0
     while offset is not None:
@@ -423,6 +423,7 @@ def test_a_long_summary_is_described_page_by_page(tmp_path_factory: pytest.TempP
 
 
 # -- room ------------------------------------------------------------------------------------------------------------
+@pytest.mark.few(5)
 @pytest.mark.parametrize("room", [1500, 4000, 8000])
 @pytest.mark.parametrize(
     "text", ["plain words " * 5000, "数据" * 30_000, "\x00" * 30_000, '"\\' * 20_000], ids=range(4)

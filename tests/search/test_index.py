@@ -8,7 +8,7 @@ import time
 
 import pytest
 from worlds import linear
-from worlds.process import WAIT_S
+from worlds.process import WAIT_S, copy_new
 
 from hermes_lcm.errors import BadRequest
 from hermes_lcm.records import Flag, Scope
@@ -119,6 +119,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path):
+    copy_new(tmp_path / "lcm.db")
     made = World(tmp_path / "lcm.db")
     yield made
     assert made.index.check(deep=True) == []
@@ -283,9 +284,10 @@ def test_odd_texts_are_indexed(world):
 # ---------------------------------------------------------------------------------------------- filters
 
 
-@pytest.fixture
-def crowd(world):
+@pytest.fixture(scope="module")
+def crowd(tmp_path_factory):
     """The same words said by different people at different times."""
+    world = World(tmp_path_factory.mktemp("crowd") / "lcm.db")
     return world, {
         "mine": world.say("the secret password plan", at=100.0, session="a"),
         "tool": world.say("the secret password plan of a tool", role="tool", at=200.0, session="a"),
@@ -295,6 +297,7 @@ def crowd(world):
     }
 
 
+@pytest.mark.few(26)
 @pytest.mark.parametrize("query", ["secret", "secret password plan", '"secret password"', "secret OR nothing", "ecre"])
 @pytest.mark.parametrize(
     ("narrow", "expected"),
@@ -778,6 +781,7 @@ def test_how_common_a_word_is_is_counted_once_and_again_when_the_index_has_grown
     assert again.hits
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize(
     "literal",
     ["TLS_CERT_ALTNAME_", "src/stem/trio", "a b c", "x", "see /etc/hosts now", "total is 12", "_y_", "naïve one"],

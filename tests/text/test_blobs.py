@@ -124,7 +124,7 @@ def test_a_sample_is_looked_at_every_step() -> None:
 
 
 @given(_STRETCHES)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_bytes_are_as_suspicious_as_their_text(stretches: list[tuple[str, int]]) -> None:
     """Characters count, not bytes."""
     text = "".join(part * times for part, times in stretches)

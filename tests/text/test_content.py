@@ -309,7 +309,7 @@ def nested(depth: int) -> list[Any]:
     return out
 
 
-@pytest.mark.parametrize("odd", [[10**5000], nested(1000), nested(100_000)], ids=["digits", "1000", "100000"])
+@pytest.mark.parametrize("odd", [[10**5000], nested(1000), nested(30_000)], ids=["digits", "1000", "30000"])
 def test_a_part_that_python_cannot_print_is_read_and_comes_back(odd: list[Any]) -> None:
     """One such message must not keep those behind it from being stored."""
     message = {"role": "tool", "tool_call_id": "a", "content": [odd, "and more"]}

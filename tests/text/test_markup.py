@@ -206,6 +206,7 @@ def test_two_letters_that_look_like_one_hide_no_tag(word: str) -> None:
     assert markup.defuse("[/lcrn:history 0]", NONCE).startswith("\u2039")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "text",
     [

@@ -117,7 +117,7 @@ def longest_left(secret: str, text: str) -> int:
     return best
 
 
-@pytest.mark.few(150)
+@pytest.mark.few(75)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", TOKENS)
 def test_no_form_hides_a_token(kind: str, form: str) -> None:
@@ -301,6 +301,7 @@ CONNECTIONS = {
 }
 
 
+@pytest.mark.few(27)
 @pytest.mark.parametrize("joint", ["\n", "\r\n    ", " │\n│ ", "\\n"])
 @pytest.mark.parametrize("password", ["correcthorse", "S3cureW0rdX9"])
 @pytest.mark.parametrize("form", CONNECTIONS)

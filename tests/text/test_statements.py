@@ -110,6 +110,7 @@ def test_a_name_in_front_is_told(rule: str, name: str) -> None:
     assert label(rule) == name
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -132,6 +133,7 @@ def test_a_long_sentence_is_read_for_rules_in_linear_time(text: str) -> None:
     assert excess(read, text, text * 8) < LIMIT
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -399,6 +401,7 @@ def test_what_takes_back_one_rule_means_the_closest() -> None:
     assert list(statements.meant("Forget the rules about commits.", rules)) == rules
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "text",
     [

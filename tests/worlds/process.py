@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -88,6 +88,7 @@ class Chat(list[dict[str, Any]]):
         return Chat(copy.deepcopy(list(self)))
 
 
+@lru_cache(20_000)
 def _prose(seed: int, words: int) -> str:
     """Text that no other seed gives."""
     pool = "river stone table green engine window paper silver market garden bridge letter summer castle winter".split()
@@ -203,6 +204,12 @@ def another(database: bytes) -> bytes:
     return _IDENTITY.sub(uuid.uuid4().hex.encode(), database)
 
 
+def copy_new(file: Path) -> None:
+    """Put a file there in which nothing was stored yet."""
+    file.touch(0o600)
+    file.write_bytes(another(_new()))
+
+
 @cache
 def _new() -> bytes:
     """A file in which nothing was stored yet: making one is most of what a small test would do."""
@@ -247,8 +254,7 @@ class World:
         file = self.db.file
         if not os.path.lexists(file) and file.parent.is_dir():
             fresh = file.with_name(uuid.uuid4().hex)
-            fresh.touch(0o600)
-            fresh.write_bytes(another(_new()))
+            copy_new(fresh)
             with suppress(FileExistsError):  # another thread or process was first
                 os.link(fresh, file)
             fresh.unlink()

@@ -24,7 +24,7 @@ from hermes_lcm.schemas import TOOLS
 from hermes_lcm.session import Session
 from hermes_lcm.store import NewRow
 from hermes_lcm.text import content
-from worlds.process import owner_rights
+from worlds.process import copy_new, owner_rights
 
 NOW = 1_760_000_000.0
 
@@ -77,6 +77,8 @@ class Archive:
 
     def __init__(self, folder: Path, *messages: dict[str, Any], room: int = 6000, **settings: Any) -> None:
         self.config = replace(load({}), **settings)
+        if not (folder / "lcm.db").exists():
+            copy_new(folder / "lcm.db")
         self.runtime = runtime = Runtime(folder / "lcm.db", self.config, Process())
         self.db, self.index, self.node_index = runtime.db, runtime.index, runtime.node_index
         self.store, self.dag, self.sessions, self.scopes = runtime.store, runtime.dag, runtime.sessions, runtime.scopes

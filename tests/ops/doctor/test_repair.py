@@ -38,7 +38,7 @@ from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.session import Session
-from hermes_lcm.storage import connection, files, schema
+from hermes_lcm.storage import files, schema
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
 from hermes_lcm.store import MessageStore
 
@@ -54,6 +54,7 @@ def test_a_sound_database_is_left_alone(world: Home) -> None:
     assert not backup.backup_folder(world.path).exists()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("at", ["salvage", "brought_home", "seal"])
 def test_a_killed_repair_leaves_no_copy_behind(at: str, tmp_path: Path) -> None:
     """The next one removes what was half-made: the damaged file is kept once, not once for each try."""
@@ -133,7 +134,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_repair_leads_out_of_every_change_by_hand(name: str, tmp_path: Path) -> None:
     """The deep doctor sees it; what is not touched is there, and then nothing is left to repair."""
@@ -220,7 +221,7 @@ LOSABLE = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("tables", [*LOSABLE, ("nodes", "message_index"), ("meta", "message_index")], ids=" ".join)
 def test_a_file_that_lost_tables_is_salvaged_into_one_that_has_all(tables: tuple[str, ...], world: Home) -> None:
     """SQLite finds such a file sound, and the doctor sends here."""
@@ -531,6 +532,7 @@ _OTHER_KEYS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("end", "more"),
     [(" WITHOUT ROWID", ""), ("\nwithout  rowid", "checked INTEGER"), (" WITHOUT ROWID", "checked AS (1)")],
@@ -629,7 +631,7 @@ def indexed(world: Home, statement: str) -> None:
         raw.execute(statement)
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", [*_REFUSING, *_INDEXES])
 def test_a_table_that_takes_other_rows_than_ours_is_named_and_made_as_it_was(name: str, tmp_path: Path) -> None:
     """Else messages stay in a stand-in for ever, or are taken for others."""
@@ -652,6 +654,7 @@ def test_a_table_that_takes_other_rows_than_ours_is_named_and_made_as_it_was(nam
 _COLUMN = "ALTER TABLE messages ADD COLUMN"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "statements",
     [
@@ -919,13 +922,12 @@ def stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("steps", range(1, 6))
 def test_a_killed_cleaning_goes_on(steps: int, noisy: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large session goes in parts, its newest messages first: at no point is one missing in between."""
     noisy.say("other job", "well", session="job2", platform="cron")
     monkeypatch.setattr(clean, "_AT_ONCE", 1)
-    monkeypatch.setattr(connection, "_LONGEST_PAUSE_S", 0)
     plain, done = files.rewrite, []
 
     def rewrite(path: Path, statements: Any) -> int:

@@ -111,6 +111,7 @@ def test_no_verb_names_a_repair_where_no_message_can_be_read(words: str, tmp_pat
     assert "doctor repair" not in said, said
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", NOTHING)
 def test_where_nothing_can_be_saved_the_doctor_names_the_backup_and_it_helps(name: str, tmp_path: Path) -> None:
     """No repair is named, since there is nothing that it could save."""
@@ -324,6 +325,7 @@ LOSSES: dict[str, Callable[[Home], None]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_can_be_accepted_and_is_healthy_then(name: str, tmp_path: Path) -> None:
     """Noted with its date; a further loss fails again, and a backup is sound after it."""

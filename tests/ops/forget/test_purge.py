@@ -249,6 +249,7 @@ def test_a_purge_that_was_killed_goes_on(world, monkeypatch):
     assert holds(again.home, SECRET) == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("at", ["empty", "sweep", "erase", "back_up"])
 def test_a_purge_that_was_killed_leaves_no_file_behind(tmp_path, monkeypatch, at):
     """Its own files and backups with the message go when it is run again."""

@@ -117,6 +117,7 @@ def test_summaries_stay_of_a_conversation_that_the_host_does_not_know_any_more(w
     assert world.runtime.dag.node(1).text == "the summary of a picture"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "words", ["purge session tg", "purge principal telegram:7", "purge matching 'summary of'", "retention"]
 )
