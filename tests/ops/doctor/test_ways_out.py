@@ -416,7 +416,10 @@ def test_a_session_that_is_over_leaves_nothing_in_memory(hermes_home: Path) -> N
         hooks.pre_api_request(session_id=session, conversation_history=chat().turns(1, first=n), platform="cron")
         hooks.on_session_finalize(session_id=session)
         return (
-            len(runtime._sessions) + len(runtime._pending) + len(runtime.ingest._locks) + len(runtime.ingest._windows)
+            len(runtime._sessions)
+            + len(runtime._pending)
+            + len(runtime.ingest._locks)
+            + len(runtime.ingest._seen_lists)
         )
 
     sizes = [job(n) for n in range(6)]
