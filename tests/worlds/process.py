@@ -206,6 +206,7 @@ def another(database: bytes) -> bytes:
 
 def copy_new(file: Path) -> None:
     """Put a file there in which nothing was stored yet."""
+    file.parent.mkdir(0o700, parents=True, exist_ok=True)
     file.touch(0o600)
     file.write_bytes(another(_new()))
 
