@@ -135,8 +135,14 @@ def rights(seen: Evidence, session: Session | None) -> Rights:
 
 
 def claims(session: Session, owner: str | None) -> bool:
-    """May this owner have a session that nobody could be shown to own so far?"""
-    return owner is not None and session.unclaimed and (owner != LOCAL or session.platform.lower() in LOCAL_PLATFORMS)
+    """May this owner have a session that nobody could be shown to own so far? One of the API server's may be several clients'."""
+    platform = session.platform.lower()
+    return (
+        owner is not None
+        and session.unclaimed
+        and platform != CLIENTS
+        and (owner != LOCAL or platform in LOCAL_PLATFORMS)
+    )
 
 
 def contradicts(session: Session, owner: str | None) -> bool:

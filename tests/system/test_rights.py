@@ -485,6 +485,15 @@ def test_clients_that_begin_with_the_same_words_do_not_read_each_other(world: Ga
     assert [bool(placeholders["anna"]), bool(placeholders["bert"])] == [True, False]
 
 
+def test_a_client_with_a_key_does_not_get_what_one_without_said(world: Gateway) -> None:
+    """The same first words are the same session; a key of one's own choice proves nothing of it."""
+    anna = world.agent("api", "api_server").says("hello", f"my PIN is {PIN}")
+    thief = Agent(world, "api", "api_server", "chosen").says("hello")
+
+    assert PIN not in thief.tool("lcm_load_session") + thief.tool("lcm_grep", query="PIN", session_scope="all")
+    assert PIN in anna.tool("lcm_load_session")
+
+
 # -- taken back ----------------------------------------------------------------------------------------------------
 def first_turn(world: Gateway, agent: Agent, text: str) -> None:
     """The next turn after the host's list became empty."""
