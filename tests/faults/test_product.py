@@ -33,7 +33,7 @@ BEHIND = {
 }  # fmt: skip
 NAMES = [verb.name for verb in VERBS]
 #: A line of its own, where a bar of progress may have stood before.
-STOPPED = re.compile(r"^(?:\x1b\[[?\d]*[A-Za-z])*Stopped( while .+)?\.", re.MULTILINE)
+STOPPED = re.compile(r"^(?:\r|\x1b\[[?\d]*[A-Za-z])*Stopped( while .+)?\.", re.MULTILINE)
 
 
 def put(at: int, what: bytes) -> Callable[[Path], None]:
