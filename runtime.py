@@ -612,6 +612,10 @@ class Runtime:
         """Note whose session this is, as far as the host of its engine says."""
         seen = evidence(engine, session_id)
         self.announce(session_id, platform=seen.source or None)
+        known = self.stored(session_id)
+        if known is not None and scope.is_several_clients(known, seen):
+            self.sessions.claim(known, alone(known.session_id))
+            self.refresh(session_id)
         self.saw_owner(session_id, seen.owner())
 
     def saw_owner(self, session_id: str, owner: str | None) -> None:

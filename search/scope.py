@@ -32,6 +32,7 @@ LOCAL_PLATFORMS: Final = frozenset({"cli", "tui", "acp"})
 _LOCAL_SOURCES: Final = LOCAL_PLATFORMS | {"oneshot"}
 
 
+_OF_FIRST_WORDS: Final = "api-"
 _OF_HOST: Final = ("source", "session_key", "user_id", "chat_id", "thread_id")
 
 
@@ -142,6 +143,14 @@ def claims(session: Session, owner: str | None) -> bool:
         and session.unclaimed
         and platform != CLIENTS
         and (owner != LOCAL or platform in LOCAL_PLATFORMS)
+    )
+
+
+def is_several_clients(session: Session, seen: Evidence) -> bool:
+    """Does another client of the API server come into a session of which the host made the id from the first words?"""
+    derived = session.session_id.startswith(_OF_FIRST_WORDS) and session.platform.lower() == CLIENTS
+    return (
+        derived and seen.platform.lower() == CLIENTS and not session.unclaimed and seen.principal != session.principal
     )
 
 

@@ -494,6 +494,22 @@ def test_a_client_with_a_key_does_not_get_what_one_without_said(world: Gateway) 
     assert PIN in anna.tool("lcm_load_session")
 
 
+@pytest.mark.parametrize("key", ["", "bert's"])
+def test_clients_with_keys_that_begin_with_the_same_words_do_not_read_each_other(world: Gateway, key: str) -> None:
+    """The first one's key does not make it the owner of what the second one says there."""
+    anna = world.agent("api-0123456789abcdef", "api_server", "anna's").says("hello", "I am Anna")
+    bert = Agent(world, "api-0123456789abcdef", "api_server", key).says("hello", f"my PIN is {PIN}")
+    again = Agent(world, "api-0123456789abcdef", "api_server", "anna's").says("and I", live=Chat(anna.live))
+    late = world.agent("later", "api_server", "anna's").says("hello again")
+
+    for agent in (anna, again, late):
+        assert PIN not in agent.tool("lcm_grep", query="PIN", session_scope="all")
+        assert PIN not in agent.tool("lcm_load_session", session_id="api-0123456789abcdef")
+    assert "Anna" in again.tool("lcm_load_session")
+    assert "Anna" not in bert.tool("lcm_load_session")
+    assert PIN in bert.tool("lcm_load_session")
+
+
 # -- taken back ----------------------------------------------------------------------------------------------------
 def first_turn(world: Gateway, agent: Agent, text: str) -> None:
     """The next turn after the host's list became empty."""
