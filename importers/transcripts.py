@@ -20,7 +20,7 @@ from ..errors import BadRequest, Exchanged, Overtaken
 from ..ops import backup
 from ..ops.render import counted, moment
 from ..records import Flag, Stored
-from ..session import LOCAL, Cut, Segment, Session
+from ..session import LOCAL, Cut, Segment, Session, alone
 from ..storage.files import Progress, silent
 from ..store import NewRow
 from ..text import content
@@ -398,15 +398,18 @@ class _Import:
 
     def _sessions(self, conversation: Conversation) -> dict[str, Session]:
         deps = self._deps
-        above = self._found.conversations[conversation.parent] if conversation.parent is not None else None
-        parent = deps.sessions.find(str(above.sessions[-1]["session_id"])) if above is not None else None
+        root = self._found.conversations[conversation.parent] if conversation.parent is not None else None
+        parent = deps.sessions.find(str(root.sessions[-1]["session_id"])) if root is not None else None
         out: dict[str, Session] = {}
         before: Session | None = None
         for each in conversation.sessions:
             name = str(each["session_id"])
             known, owner = deps.sessions.find(name), each.get("principal") or None
-            if (before or parent) is not None and owner != LOCAL:
-                owner = None  # what goes on from a conversation belongs to its owner: a file gives it to nobody else
+            above = before or parent
+            if above is not None and owner not in (None, LOCAL, above.principal):
+                owner = alone(
+                    name
+                )  # a file gives nobody what another one's conversation goes on with, nor that one his
             before = known or deps.sessions.open(
                 name,
                 now=float(each.get("started_at") or deps.clock()),

@@ -131,6 +131,7 @@ RANKED_WORDS = 24  # the rarest of a question, which are looked for in texts
 CANDIDATES = 200  # chunks read per search
 DATED = 100  # and so many more of the times that the query names
 SCAN_S = 0.06
+_SLOWER = 10
 PAGE = 400
 FEW = 5000  # messages of a scope that is searched whole
 COSTLY = 50_000  # postings that take bm25 longer to count than a small scope takes to be read
@@ -666,15 +667,16 @@ class MessageIndex:
         """Rows whose text has a match, with its offset; the oldest message that was looked at, 0 when none is left.
 
         What the first page brings is looked at in any case: finding it may have taken all of the time. The thread's own
-        time counts, so that it comes as far on a busy machine.
+        time counts, so that it comes as far on a busy machine; but of the clock's no more than ``_SLOWER`` times as much, for
+        it counts no waiting for a disk.
         """
-        deadline = time.thread_time() + timeout_s
+        deadline, latest = time.thread_time() + timeout_s, time.monotonic() + timeout_s * _SLOWER
         found: list[tuple[Place, int]] = []
         reached = 0
         for number, rows in enumerate(pages):
             known = texts([row.store_id for row in rows])
             for row in rows:
-                left = deadline - time.thread_time()
+                left = min(deadline - time.thread_time(), latest - time.monotonic())
                 over = left <= 0 and (number > 0 or row.store_id not in known)
                 if (over and reached) or len(found) >= limit:
                     return found, reached

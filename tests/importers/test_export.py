@@ -528,13 +528,25 @@ def claiming(path: Path, *conversations: tuple[list[str], dict[str, Any]]) -> Pa
     ids=["a branch", "a rotation"],
 )
 def test_a_file_gives_nobody_a_conversation_that_is_here(tmp_path: Path, conversations: Any) -> None:
-    """Its sessions may say that they go on with somebody else's: then they are that one's."""
+    """Its sessions may say that they go on with somebody else's."""
     world = Home(tmp_path)
     world.runtime.announce("theirs", platform="telegram", host_key=f"agent:main:{OTHERS}", owner=OTHERS)
     world.say("the PIN is ZEBRA", session="theirs", platform="telegram")
     transcripts.take_in(whole(world), claiming(tmp_path / "file.jsonl", *conversations))
 
-    assert {world.runtime.sessions.find(name).principal for name in ("theirs", "mine")} == {OTHERS}  # type: ignore[union-attr]
+    owners = [world.runtime.sessions.find(name).principal for name in ("theirs", "mine")]  # type: ignore[union-attr]
+    assert owners in ([OTHERS, OTHERS], [OTHERS, "session:mine"])
+
+
+def test_a_branch_of_anothers_conversation_does_not_become_the_others(tmp_path: Path) -> None:
+    """What is said in it was never told to who owns the conversation above."""
+    world = Home(tmp_path)
+    file = claiming(tmp_path / "file.jsonl", (["theirs"], {}), (["mine"], {"parent": 0, "fork_seq": 0}))
+    file.write_text(file.read_text().replace(MINE, OTHERS, 1))
+    transcripts.take_in(whole(world), file)
+
+    owners = [world.runtime.sessions.find(name).principal for name in ("theirs", "mine")]  # type: ignore[union-attr]
+    assert owners == [OTHERS, "session:mine"]
 
 
 def test_a_file_puts_no_words_into_a_conversation_that_is_here(tmp_path: Path) -> None:

@@ -453,6 +453,18 @@ def test_a_scan_comes_as_far_on_a_busy_machine(world, monkeypatch):
     assert world.ids("🦊🚀")[:1] == [1]
 
 
+def test_a_scan_ends_on_a_slow_disk(world, monkeypatch):
+    """Waiting for it is no time of its own."""
+    world.say_all([("user", "nothing")] * 900)
+
+    monkeypatch.setattr(search_module.time, "thread_time", lambda: 0.0)
+    at_once = world.texts
+    monkeypatch.setattr(world, "texts", lambda store_ids: time.sleep(0.1) or at_once(store_ids))
+    found = world.scan("xyz+", timeout_s=0.01)
+
+    assert found.total_is_bound
+
+
 def test_what_has_no_word_is_looked_for_as_long_as_any_text(world, monkeypatch):
     """Emoji are in no index, so that others use them says nothing."""
     world.say("the canary is 🦊🚀")
