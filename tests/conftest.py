@@ -36,10 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test marked ``few(n)`` n cases run with every change, spread over all of them; the others are slow."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test marked ``few(n)`` n cases run with every change, spread over all of them; the others are slow.
+
+    So is what Hypothesis makes up, where only the slow ones are asked for: then it makes up more.
+    """
     families: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
+        if config.getoption("markexpr") == "slow" and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("slow")
         if item.get_closest_marker("few") is not None:
             families[item.nodeid.partition("[")[0]].append(item)
     for cases in families.values():

@@ -753,7 +753,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Archive:
     return archive
 
 
-@pytest.mark.few(23)
+@pytest.mark.few(24)
 @pytest.mark.parametrize("mode", ["full_text", "regex"])
 @pytest.mark.parametrize("query", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_queries_are_answered(large: Archive, query: str, mode: str) -> None:

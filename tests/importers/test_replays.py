@@ -197,7 +197,7 @@ def replayed(said: list[str], fresh: Iterator[str], data: st.DataObject) -> tupl
     return engine, len(thread)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 2, deadline=None)
 @given(st.lists(st.sampled_from("abcde"), min_size=1, max_size=12), st.data())
 def test_a_copy_equals_a_row_that_stays(said: list[str], data: st.DataObject) -> None:
     """Whatever repeats itself."""
@@ -208,7 +208,7 @@ def test_a_copy_equals_a_row_that_stays(said: list[str], data: st.DataObject) ->
     assert not set(found.copies) & set(found.copies.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 2, deadline=None)
 @given(st.integers(1, 30), st.data())
 def test_every_message_stays_once_at_least(size: int, data: st.DataObject) -> None:
     """Where no two messages say the same, what is no copy is each message once; short replays may remain."""
@@ -219,7 +219,7 @@ def test_every_message_stays_once_at_least(size: int, data: st.DataObject) -> No
     assert len(set(kept)) == real
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 2, deadline=None)
 @given(st.lists(st.sampled_from("abc"), min_size=4, max_size=10), st.data())
 def test_messages_with_lasting_ids_stay_once_whatever_they_repeat(said: list[str], data: st.DataObject) -> None:
     """Lists with and without their first messages, and what is new stored in front of them."""

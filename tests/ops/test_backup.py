@@ -678,7 +678,7 @@ LOOKING = ("status", "doctor", "doctor deep", "doctor repair", "search zebra", "
            "help")  # fmt: skip
 
 
-@pytest.mark.few(11)
+@pytest.mark.few(17)
 @pytest.mark.parametrize("words", LOOKING)
 @pytest.mark.parametrize("left", ["empty", "missing"])
 def test_looking_makes_no_database_of_an_empty_file(left: str, words: str, world: Home) -> None:

@@ -99,7 +99,7 @@ WORDS = st.one_of(
 )  # fmt: skip
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings.default.max_examples // 5, suppress_health_check=list(HealthCheck))
 @given(
     words=WORDS,
     count=st.integers(1, 14),

@@ -297,7 +297,7 @@ def crowd(tmp_path_factory):
     }
 
 
-@pytest.mark.few(26)
+@pytest.mark.few(27)
 @pytest.mark.parametrize("query", ["secret", "secret password plan", '"secret password"', "secret OR nothing", "ecre"])
 @pytest.mark.parametrize(
     ("narrow", "expected"),

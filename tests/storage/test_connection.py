@@ -207,6 +207,18 @@ def test_others_write_while_a_rewrite_waits_for_the_disk(db: Database, monkeypat
     assert (changed, synced, found) == ([1], ["lcm.db-wal"], ["a", "b"])
 
 
+@pytest.mark.parametrize(("held_s", "pause_s"), [(0.0, 0.005), (0.1, 0.2), (9.0, 0.5)])
+def test_long_work_pauses_twice_as_long_as_it_held_the_file(
+    db: Database, held_s: float, pause_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within bounds: who waits for the file looks only now and then whether it is free."""
+    slept = list[float]()
+    monkeypatch.setattr(connection_module.time, "sleep", slept.append)
+    db.give_way(held_s)
+
+    assert slept == [pause_s]
+
+
 def test_an_open_transaction_is_not_seen_by_readers(db: Database) -> None:
     """Other threads read the state before it."""
     db.open()

@@ -83,7 +83,7 @@ def assert_everything_once(folder: Path, transcript: list[dict[str, Any]]) -> No
 MOVES = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(["says", "says", "reloads"])), min_size=4, max_size=24)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2, deadline=None)
 @given(moves=MOVES, processes=st.booleans())
 def test_what_one_hand_does_not_show_the_other_has_not_taken_back(
     tmp_path_factory: Any, moves: list[tuple[int, str]], processes: bool

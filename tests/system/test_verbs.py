@@ -281,7 +281,12 @@ def test_each_verb_between_two_turns_and_a_restart(verb: str, hermes_home: Path)
     assert host.folded == 2 * (verb in ("compress", "rotate"))
 
 
-@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 6,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.lists(st.sampled_from(VERBS), min_size=3, max_size=9))
 def test_any_verbs_in_any_order(monkeypatch: pytest.MonkeyPatch, verbs: list[str]) -> None:
     """What was said is stored once; what is shown is what the host shows."""
