@@ -148,8 +148,9 @@ class Ledger:
         """Forget what operators said of facts of messages that say nothing any more."""
         gone = {str(each) for each in store_ids}
         for conversation, marks in self._meta.with_prefix(_MARKS.format("")).items():
-            kept = {name: said for name, said in marks.items() if name.partition(".")[0] not in gone}
-            if len(kept) < len(marks):
+            legible = marks if isinstance(marks, dict) else {}  # a damaged note may hold what is to go
+            kept = {name: said for name, said in legible.items() if name.partition(".")[0] not in gone}
+            if kept != marks:
                 self._meta.note(_MARKS.format(conversation), kept)
 
     def marks(self, conversations: Collection[int]) -> dict[str, dict[str, Any]]:

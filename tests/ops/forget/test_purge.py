@@ -661,3 +661,15 @@ def test_what_was_said_of_a_purged_fact_goes_too(tmp_path):
     assert [name.partition(".")[0] for name in home.runtime.ledger.marks([1])] == ["3"]
     assert holds(home.home, SECRET) == []
     assert holds(home.home, "it is 1.") == []
+
+
+def test_a_purge_needs_no_notes_that_are_damaged(tmp_path):
+    """Nobody can read what they said of facts; it may have been what is to go."""
+    home = Home(tmp_path / "home")
+    home.say(f"I am called {SECRET}.", "noted")
+    with home.runtime.db.transaction():
+        home.runtime.db.execute("INSERT INTO meta(key, value) VALUES ('ledger_marks:7', '{1.ab: half')")
+    ask(home, "purge messages msg_1 apply")
+
+    assert home.runtime.db.query("SELECT value FROM meta WHERE key = 'ledger_marks:7'") == [("{}",)]
+    assert holds(home.home, SECRET) == []
