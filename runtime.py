@@ -615,7 +615,8 @@ class Runtime:
         known = self.stored(session_id)
         if known is not None and scope.is_several_clients(known, seen):
             self.sessions.claim(known, alone(known.session_id))
-            self.refresh(session_id)
+            for each in self.sessions.of_conversation(known.conversation_id):
+                self.refresh(each.session_id)
         self.saw_owner(session_id, seen.owner())
 
     def saw_owner(self, session_id: str, owner: str | None) -> None:

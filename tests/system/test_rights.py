@@ -510,6 +510,17 @@ def test_clients_with_keys_that_begin_with_the_same_words_do_not_read_each_other
     assert PIN in bert.tool("lcm_load_session")
 
 
+def test_a_client_whose_session_goes_on_under_another_id_does_not_read_who_came_into_it(world: Gateway) -> None:
+    """Both ids are of one conversation."""
+    anna = world.agent("api-0123456789abcdef", "api_server", "anna's").says("hello", "I am Anna")
+    world.runtime.announce("later", platform="api_server", parent="api-0123456789abcdef", origin="rotation")
+    anna = Agent(world, "later", "api_server", "anna's").says("and I", live=Chat(anna.live))
+    Agent(world, "api-0123456789abcdef", "api_server", "bert's").says("hello", f"my PIN is {PIN}")
+
+    assert PIN not in anna.tool("lcm_load_session", session_id="api-0123456789abcdef")
+    assert PIN not in anna.tool("lcm_grep", query="PIN")
+
+
 # -- taken back ----------------------------------------------------------------------------------------------------
 def first_turn(world: Gateway, agent: Agent, text: str) -> None:
     """The next turn after the host's list became empty."""
