@@ -35,7 +35,9 @@ def test_each_message_is_stored_once(tmp_path: Path, in_place: bool) -> None:
     How often a prompt is folded depends on whether its summaries were ready in time.
     """
     with ModelServer(Turns(busy_turn), limit=WINDOW) as model:
-        early = {"LCM_CONTEXT_THRESHOLD": "0.5"}  # the first two files fit, also behind the longer prompt of hosts near 0.22
+        early = {
+            "LCM_CONTEXT_THRESHOLD": "0.5"
+        }  # the first two files fit, also behind the longer prompt of hosts near 0.22
         home = Home.make(tmp_path / "home", model.base_url, in_place=in_place, review_every=2, settings=early)
         with home.process() as host:
             first = last = host.open()["session_id"]
