@@ -1,7 +1,7 @@
 """
 Every statement of every command and tool fails (P2, P9, P10): an answer comes, nothing that was said changes, and it works again.
 
-By default every 97th statement in one of the ways; ``-m slow`` takes all statements in all ways.
+By default every 61st statement in one of the ways; ``-m slow`` takes all statements in all ways.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hermes_lcm.records import Row
 from hermes_lcm.storage import files
 
 SAID = chat().turns(30)
-STEP = 97
+STEP = 61
 JUNK, NAMELESS, JOB = "junk-1", "nameless-1", "job-1"
 WAYS: tuple[dict[str, Any], ...] = (
     *({"code": code} for code in KINDS.values()),

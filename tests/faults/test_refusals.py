@@ -2,7 +2,7 @@
 Calls that make, write, rename or remove a file outside SQLite fail, each in turn, with every errno (P1, P2, P9, P10).
 
 A verb says which file, the system's words and the way out; the second run does what the first did not, and leaves nothing
-half-made. A turn goes on, and the next one stores and shows everything. By default every 47th call, with ``-m slow`` all.
+half-made. A turn goes on, and the next one stores and shows everything. By default every 23rd call, with ``-m slow`` all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from worlds.refusing import CODES, Refusals, litter
 
 from hermes_lcm.storage import files
 
-STEP = 47
+STEP = 23
 GONE = 4_194_301  # the number of a process that has ended
 SAID = (
     chat()

@@ -277,10 +277,10 @@ class Reaper:
 def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None:
     """SIGKILL in the middle of whatever it does: what the model was shown is on disk, and nothing twice."""
     reaper = Reaper(turns, kills)
-    deaths, turn, session = 0, 0, ""
+    deaths, turn, session, is_over = 0, 0, "", False
     with ModelServer(reaper) as model:
         home = Home.make(tmp_path / "home", model.base_url)
-        while turn < turns:
+        while not is_over:  # whoever is killed in the last turn is looked at by another one
             with home.process() as host:
                 reaper.victim = host
                 host.open()  # a stranger, who cannot catch up from the host's own transcript
@@ -293,6 +293,7 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
                         host.turn(text=model.says(f"Turn {turn} of many. " + "Please go on. " * 12))
                     host.open()
                     look_again(home, model, stored_rows(host, session), deaths)
+                    is_over = True
                 except HostDiedError:
                     deaths += 1
 
