@@ -407,9 +407,8 @@ class _Import:
             known, owner = deps.sessions.find(name), each.get("principal") or None
             above = before or parent
             if above is not None and owner not in (None, LOCAL, above.principal):
-                owner = alone(
-                    name
-                )  # a file gives nobody what another one's conversation goes on with, nor that one his
+                # A file gives nobody what goes on from another's conversation, and the other one nothing of it.
+                owner = alone(name)
             before = known or deps.sessions.open(
                 name,
                 now=float(each.get("started_at") or deps.clock()),
