@@ -654,7 +654,7 @@ class LCMEngine(ContextEngine):
                 self._last_compress_aborted, self._cooldown_until = False, 0.0
                 session = self.runtime.stored(self.session_id)
                 if session is not None:
-                    outcome = replace(outcome, messages=unstored.as_record(outcome.messages, session.nonce))
+                    outcome = replace(outcome, messages=unstored.as_context_message(outcome.messages, session.nonce))
             return outcome
         return None
 

@@ -1186,7 +1186,7 @@ def numbers(engine: LiveEngine) -> EngineState:
 def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "") -> Rights:
     """The rights of an engine's agent in a session (``session_id``: while nothing of it is stored).
 
-    A sub-agent has those of the agent that asked for it, as long as that one is here; who continues its session is none.
+    A sub-agent has those of the agent that asked for it, as long as that one is here. Another agent in its session is none.
     """
     runtime = engine.runtime
     if (

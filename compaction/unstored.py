@@ -74,7 +74,7 @@ def compact(
     return Outcome(out, "compacted without storing", before, after)
 
 
-def as_record(messages: Sequence[dict[str, Any]], nonce: str) -> list[dict[str, Any]]:
+def as_context_message(messages: Sequence[dict[str, Any]], nonce: str) -> list[dict[str, Any]]:
     """A list that begins with a recap, in the form in which the conversation with that nonce shows context messages."""
     recap = markup.defuse(str(messages[0]["content"]).removeprefix(f"{_HEAD}\n"), nonce)
     first = {"role": "user", "content": markup.context(nonce, _NO_PROMPT, f"{_STORED_HEAD}\n{recap}")}

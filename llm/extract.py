@@ -113,7 +113,7 @@ def _from_tool(reading: Reading, order: int) -> Iterator[_Piece]:
             yield _Piece(_ERRORS, order, clip(text, TOOL_RUN_CHARS), reading.line.address, 1.0)
 
 
-def _from_record(reading: Reading, order: int) -> Iterator[_Piece]:
+def _from_summary(reading: Reading, order: int) -> Iterator[_Piece]:
     """An earlier summary, line by line; its sections are kept where they are ours."""
     section, line = _RECORD, reading.line
     for raw in line.text.splitlines():
@@ -135,7 +135,7 @@ _READERS: Final[dict[str, Callable[[Reading, int], Iterator[_Piece]]]] = {
     "user": _from_user,
     "assistant": _from_assistant,
     "tool": _from_tool,
-    "summary": _from_record,
+    "summary": _from_summary,
 }
 
 

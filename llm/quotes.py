@@ -106,15 +106,15 @@ def quotes(source: Source, said: str, *, room: int, count: Count) -> str:
     return "\n".join(out)
 
 
-def without_quotes(record: str) -> str:
+def without_quotes(summary: str) -> str:
     """A summary's own sentences: its quotations and anchors are handed on as they are, so no model need read them again."""
     out: list[str] = []
     inside = False
-    for line in record.splitlines():
+    for line in summary.splitlines():
         inside = line in _TITLES or (inside and line.startswith("- "))
         if not inside and not line.startswith(_LISTS):
             out.append(line)
-    return "\n".join(out).strip() or record
+    return "\n".join(out).strip() or summary
 
 
 def said_tokens(lines: Iterable[SourceLine], count: Count) -> int:

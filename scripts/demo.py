@@ -317,7 +317,7 @@ class Demo:
         )
 
     def sample(self) -> None:
-        """The beginning of the record that replaces the messages that left the prompt."""
+        """The beginning of the context message for the messages that left the prompt."""
         request = self.model.of_kind("chat")[-1]
         own = next((text_of(m) for m in request.messages if "sum_" in text_of(m) and m["role"] == "user"), "")
         check(own, "no summary stands in the prompt after a compaction")

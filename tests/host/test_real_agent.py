@@ -280,7 +280,7 @@ def test_killed_at_random_points(tmp_path: Path, turns: int, kills: int) -> None
     deaths, turn, session, is_over = 0, 0, "", False
     with ModelServer(reaper) as model:
         home = Home.make(tmp_path / "home", model.base_url)
-        while not is_over:  # whoever is killed in the last turn is looked at by another one
+        while not is_over:  # one that is killed in the last turn is looked at by the next
             with home.process() as host:
                 reaper.victim = host
                 host.open()  # a stranger, who cannot catch up from the host's own transcript
