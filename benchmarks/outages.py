@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,7 @@ class Faulty(sqlite3.Cursor):
 
     left = met = 0
     code = sqlite3.SQLITE_IOERR
+    locked = False  # by the supervisor: that processes wait for each other is no fault
 
     def execute(self, sql: str, *args: Any) -> Any:
         if Faulty.left:
@@ -181,7 +183,8 @@ class Faulty(sqlite3.Cursor):
                 raise error
         try:
             return super().execute(sql, *args)
-        except sqlite3.Error:
+        except sqlite3.Error as exc:
+            Faulty.met += Faulty.locked and getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
             self.close()  # as SQLite's own shortcut does; else the traceback would keep the file open
             raise
 
@@ -228,6 +231,8 @@ def worker(number: int, folder: Path, seed: int, messages: int, few: int) -> Non
             break
         if what == "fail":
             Faulty.code, Faulty.left = (int(each) for each in value.split())
+        elif what == "locked":
+            Faulty.locked = bool(int(value))
         elif what == "clock":
             shift[0] = float(value)
         elif what == "limit":
@@ -360,9 +365,8 @@ class Run:
             undo = act(self)
             before, at = at, at + (share - 1 - at) / (self.faults - n)
             try:
-                self.step(
-                    at if undo is None else max(int(before) + 1, (before + at) / 2)
-                )  # who says nothing meets nothing
+                # Two messages at least while it lasts: an answer alone stores nothing, and meets nothing.
+                self.step(at if undo is None else max(int(before) + 2, (before + at) / 2))
             finally:
                 if undo is not None:
                     undo()
@@ -423,7 +427,13 @@ def locked(run: Run) -> Undo:
         other.execute("BEGIN IMMEDIATE")
     except sqlite3.Error:
         return None
-    return other.close
+    run.tell("locked 1")
+
+    def back() -> None:
+        other.close()
+        run.tell("locked 0")
+
+    return back
 
 
 def failing(run: Run) -> Undo:
@@ -544,8 +554,8 @@ ACTS: dict[str, Callable[[Run], Undo]] = {
     "file replaced": replaced, "folder renamed": renamed, "clock jumps": clock, "rights taken": closed,
     "no address left": at_the_end,
 }  # fmt: skip
-#: Not every one of them comes about: where no statement was run, or no file was as large as that.
-AT_A_STATEMENT = {"I/O error at a statement", "disk full at a statement", "file size limit"}
+#: Not every one of them comes about: where no statement was run or had to wait long, or no file was as large as that.
+AT_A_STATEMENT = {"I/O error at a statement", "disk full at a statement", "file size limit", "lock held"}
 #: To whoever may write everywhere, and to a plugin that orders by sequence numbers.
 HARMLESS = {"process killed", "clock jumps", *(["rights taken"] if os.geteuid() == 0 else [])}
 #: What is put back here nobody has open yet. Taken away before a chat has used it, it would be lost to everybody.
@@ -589,16 +599,24 @@ def traced(run: Run, n: int, name: str) -> None:
 
 
 def judged(run: Run) -> dict[str, Any]:
-    """A new process: what is stored of each chat, beside what was said."""
+    """A new process: what is stored of each chat, beside what was said. What asks for a repair gets it first."""
     os.environ["HERMES_HOME"] = str(run.home)
     os.environ.pop("LCM_DATA", None)
     from hermes_lcm import command, runtime
+    from hermes_lcm.errors import StoreCorrupt
     from hermes_lcm.ingest.filters import SECRETS
     from hermes_lcm.session import Segment
     from hermes_lcm.text import content
 
     at = runtime.PROCESS.at(run.home)
     at.standby.settle()
+    repair = ""
+    try:
+        at.db.query("SELECT 1")
+    except StoreCorrupt:  # the file of a size limit that lost its log: only an operator takes a damaged file away
+        operator = replace(command.operator_access(at, None, None), trusted=True)
+        repair = command.answer("doctor repair apply", operator).text
+        at.standby.settle()
     lost = doubled = disordered = said = 0
     for folder in sorted(run.folder.glob("chat*")):
         records = (json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json")))
@@ -614,8 +632,10 @@ def judged(run: Run) -> dict[str, Any]:
     out = {
         "messages": said, "lost": lost, "doubled": doubled, "chats out of order": disordered,
         "doctor": [line for line in deep.text.splitlines() if "FAILED" in line],
-        "problems": [each.topic for each in at.health.problems() if each.topic != SECRETS],  # which is said of the messages
-        "stand-ins left": len(list(run.home.glob("lcm.standby-*.db"))),
+        # Not what is said of the messages, and not a notice that asks for nothing and goes with the process.
+        "problems": [each.topic for each in at.health.problems()
+                     if each.topic != SECRETS and not each.remedy.startswith("nothing:")],
+        "stand-ins left": len(list(run.home.glob("lcm.standby-*.db"))), "repair": repair,
     }  # fmt: skip
     at.preparer.stop()
     at.db.close()
@@ -675,6 +695,8 @@ def reported(report: kit.Report, run: Run, found: dict[str, Any], ends: Sequence
     report.note(
         f"chats out of order: {found['chats out of order']}; problems afterwards: {', '.join(found['problems']) or 'none'}"
     )
+    if found["repair"]:
+        report.note(f"damaged at the end, and repaired as its status asks for: {found['repair']}")
     for what in ("lost", "doubled"):
         report.budget(f"messages {what}", found[what], 0)
     report.budget("largest request, tokens", max(each["largest"] for each in ends), WINDOW)
