@@ -21,7 +21,7 @@ from ..storage import seals
 from ..storage.blocks import UNREADABLE, Blocks
 from ..storage.connection import Database
 from ..storage.files import Progress, quick_check, silent
-from ..storage.meta import NOT_READ, Meta
+from ..storage.meta import HOLE, NOT_READ, Meta
 from ..storage.packing import read_json, unpack, unpack_block
 from ..storage.schema import has_numbers, lacked, lost_parts, quoted
 from ..storage.upgrade import Reference
@@ -35,6 +35,22 @@ COUNT_LIMIT = 50_000
 RECENT_ROWS = 20_000
 #: So many of a large file: each is unpacked.
 _NEWEST_OF_MANY = 2_000
+
+#: Holes that repairs noted, by conversation: how many messages came back into each, and how many of these have new addresses. No
+#: more than it lacks, and neither other versions of a message nor records of ours.
+_FILLED: Final = f"""
+WITH holes(id, seq, last, address) AS MATERIALIZED (
+       SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'), json_extract(value, '$[3]')
+         FROM meta WHERE key GLOB '{HOLE}*' AND json_valid(value)),
+     bounds AS (
+       SELECT h.*, h.seq - coalesce(b.seq, c.fork_seq, 0) - 1 AS width, coalesce(b.pos, c.fork_seq, 0) AS after, e.pos AS before
+         FROM holes AS h CROSS JOIN messages AS e ON (e.conversation_id, e.seq) = (h.id, h.seq)
+         CROSS JOIN conversations AS c ON c.conversation_id = h.id LEFT JOIN messages AS b ON b.conversation_id = h.id
+          AND b.seq = (SELECT max(seq) FROM messages WHERE conversation_id = h.id AND seq < h.seq))
+SELECT h.id, min(width, count(*)) AS back, min(width, count(*) FILTER (WHERE m.store_id > address)) AS anew
+  FROM bounds AS h CROSS JOIN messages AS m ON m.conversation_id = h.id AND m.seq > last AND m.pos > after AND m.pos < before
+   AND m.revises IS NULL AND m.flags & {Flag.IMPORTED} = 0 GROUP BY h.id, h.seq
+"""
 
 
 def intact(stored_json: object) -> bool:
@@ -220,21 +236,27 @@ class Survey:
     def gaps(self) -> list[tuple[int, int]]:
         """(conversation, how many sequence numbers are missing); the scan reads one index only.
 
-        A branch counts on from where it left its parent. A salvage notes of which conversations nothing was left.
+        A branch counts on from where it left its parent. A salvage notes of which conversations nothing was left, and holes,
+        which may have been filled.
         """
         return self._db.query(
             "SELECT CAST(substr(key, 6) AS INTEGER), max(1, CAST(value AS INTEGER)) AS gone FROM meta "
             "WHERE key LIKE 'lost:%' AND NOT EXISTS "
             "(SELECT 1 FROM messages WHERE conversation_id = CAST(substr(key, 6) AS INTEGER)) UNION ALL "
-            "SELECT m.id, m.last - m.rows - coalesce(c.fork_seq, 0) AS gone FROM "
+            "SELECT m.id, m.last - m.rows - coalesce(c.fork_seq, 0) - coalesce(f.back, 0) AS gone FROM "
             "(SELECT conversation_id AS id, max(seq) AS last, count(*) AS rows FROM messages GROUP BY conversation_id) AS m "
-            "LEFT JOIN conversations AS c ON c.conversation_id = m.id WHERE gone <> 0 ORDER BY gone DESC LIMIT 20"
+            "LEFT JOIN conversations AS c ON c.conversation_id = m.id "
+            f"LEFT JOIN (SELECT id, sum(back) AS back FROM ({_FILLED}) GROUP BY id) AS f ON f.id = m.id "
+            "WHERE gone <> 0 ORDER BY gone DESC LIMIT 20"
         )
 
     def unreadable_once(self) -> int:
-        """Messages that repairs could not read, but for those that came back under their address (a stand-in has them)."""
+        """Messages that repairs could not read, but for those that came back: under their addresses, or into their holes."""
         noted = Meta(self._db).value(NOT_READ)
-        return noted if isinstance(noted, int) else 0
+        if not isinstance(noted, int):
+            return 0
+        (came_back,) = self._db.query(f"SELECT coalesce(sum(anew), 0) FROM ({_FILLED})")[0]
+        return max(0, noted - int(came_back))
 
     def provisional(self, *, limit: int) -> list[tuple[int, int, str, str]]:
         """(node, conversation, rung, checks) of provisional nodes that nothing has replaced yet, newest first.

@@ -63,8 +63,11 @@ _COUNT_BOTH = (
     "WHERE NOT EXISTS (SELECT 1 FROM meta WHERE key GLOB 'removed:*')"
 )
 _GIVEN = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
-#: How many messages repairs could not read, but for those that came back since.
+#: How many messages repairs could not read, but for those that came back under their addresses since.
 NOT_READ = "not_read"
+#: ``hole:<conversation>:<sequence number behind it>``: where a repair found numbers missing: [both, the last sequence number of
+#: the conversation then, the last address of the file]. What was stored later, in between, fills it.
+HOLE = "hole:"
 _FEWER = "UPDATE meta SET value = max(0, CAST(value AS INTEGER) - ?) WHERE key = ?"
 
 

@@ -22,7 +22,7 @@ from ...storage import disk, files
 from ...storage.blocks import UNREADABLE, Blocks
 from ...storage.connection import Database
 from ...storage.files import Progress, Salvage, silent
-from ...storage.meta import COUNT_REMOVED, NOT_READ, Meta
+from ...storage.meta import COUNT_REMOVED, HOLE, NOT_READ, Meta
 from ...storage.packing import read_json
 from ...storage.schema import lacked
 from ...text import content
@@ -114,6 +114,14 @@ INSERT INTO meta(key, value) SELECT '{NOT_READ}', gone FROM (SELECT
        coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0) - (SELECT count(*) FROM messages)
        - coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'removed:messages'), 0) AS gone) WHERE gone > 0
     ON CONFLICT(key) DO UPDATE SET value = CAST(value AS INTEGER) + excluded.value
+"""
+# A hole that an earlier repair noted keeps its note: what filled it since was stored after that one.
+_NOTE_HOLES = f"""
+INSERT OR IGNORE INTO meta(key, value) SELECT '{HOLE}' || conversation_id || ':' || seq,
+       json_array(conversation_id, seq, last, (SELECT seq FROM sqlite_sequence WHERE name = 'messages')) FROM (
+       SELECT conversation_id, seq, max(seq) OVER c AS last,
+              seq - lag(seq, 1, coalesce(fork_seq, 0)) OVER (c ORDER BY seq) AS step
+         FROM messages JOIN conversations USING(conversation_id) WINDOW c AS (PARTITION BY conversation_id)) WHERE step > 1
 """
 _SOME_ARE_LEFT = """
 DELETE FROM meta WHERE key LIKE 'lost:%' AND EXISTS
@@ -304,7 +312,7 @@ def _relinked(path: Path, saved: Salvage) -> list[str]:
     given = {"owner": RECOVERED, "names": json.dumps(saved.names)}
     changed = files.rewrite(path, [
         *((sql, {name: value for name, value in given.items() if f":{name}" in sql}) for _, sql in _RELINK),
-        *((sql, ()) for sql in (_COUNT_UNREADABLE, *COUNT_REMOVED, _SOME_ARE_LEFT)),
+        *((sql, ()) for sql in (_COUNT_UNREADABLE, *COUNT_REMOVED, _SOME_ARE_LEFT, _NOTE_HOLES)),
     ])  # fmt: skip
     notes = [f"{rows} {what}" for (what, _), rows in zip(_RELINK, changed, strict=False) if rows and what]
     files.reseal(path)

@@ -37,10 +37,12 @@ from hermes_lcm.ops.doctor.checks import doctor
 from hermes_lcm.ops.orders import Orders
 from hermes_lcm.ops.status import status
 from hermes_lcm.ops.survey import Survey
+from hermes_lcm.records import Flag
 from hermes_lcm.session import Session
 from hermes_lcm.storage import files, schema
 from hermes_lcm.storage.connection import PAGE_BYTES, Database
-from hermes_lcm.store import MessageStore
+from hermes_lcm.store import MessageStore, NewRow
+from hermes_lcm.text.content import read_message
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -214,6 +216,60 @@ def test_what_is_said_to_be_saved_is_there(world: Home) -> None:
     assert "2 messages whose block was unreadable" in done.notes
     assert (done.saved["messages"], done.saved["sessions"]) == (world.runtime.store.count(), 1)
     assert done.saved["messages"] == 98
+
+
+def with_holes(folder: Path) -> tuple[Home, list[dict[str, Any]]]:
+    """A repaired file that lacks five of thirty messages, and the list that the host has."""
+    world = Home(folder)
+    session = world.say(*(f"message {n}" for n in range(30)))
+    live = [row.stored_json for rows in world.runtime.store.row_batches() for row in rows]
+    world.raw("UPDATE messages SET envelope = 7 WHERE store_id IN (1, 10, 11, 12, 20)")
+    overwrite(world, "health")
+    repair.repair(world.deps(session.session_id))
+    return world, live
+
+
+def missing(world: Home) -> tuple[int, int]:
+    """As the doctor sees it: messages missing in conversations, and those that repairs could not read."""
+    survey = Survey(world.runtime.db)
+    return sum(count for _, count in survey.gaps()), survey.unreadable_once()
+
+
+def test_a_hole_that_was_filled_again_is_none_any_more(tmp_path: Path) -> None:
+    """The host's lists show three of five messages that a repair could not read, then all; a later repair changes nothing."""
+    world, live = with_holes(tmp_path)
+    counts = [missing(world)]
+    for list_ in ([*live[:10], *live[12:]], live):
+        world.runtime.ingest_list("s1", list_, source="cli")
+        counts.append(missing(world))
+    overwrite(world, "health")
+    repair.repair(world.deps())
+
+    assert counts == [(5, 5), (2, 2), (0, 0)]
+    assert missing(world) == (0, 0)
+    assert {each["check"]: each["status"] for each in doctor(world.deps())["checks"]}["ingest_gaps"] == "pass"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param({"pos": 10.5, "flags": Flag.IMPORTED}, id="a record of ours"),
+        pytest.param({"pos": 10.0, "revises": 9}, id="another version of a message"),
+        pytest.param({"pos": 9.0}, id="a message in front of it"),
+        pytest.param({"pos": None}, id="a message at the end"),
+    ],
+)
+def test_what_is_no_lost_message_fills_no_hole(facts: dict[str, Any], tmp_path: Path) -> None:
+    """Nor do more messages than one hole has room for fill another one."""
+    world, live = with_holes(tmp_path)
+    store = world.runtime.store
+    store.append(1, "s1", store.last_seq(1), [NewRow(read_message(live[9]), **facts)], source="cli", now=world.now)
+    before = missing(world)
+    rows = [NewRow(read_message({"role": "user", "content": f"new {n}"}), pos=9.1 + n / 10) for n in range(5)]
+    store.append(1, "s1", store.last_seq(1), rows, source="cli", now=world.now)
+
+    assert before == (5, 5)
+    assert missing(world) == (2, 2)
 
 
 LOSABLE = [
