@@ -377,6 +377,8 @@ class Ingest:
     ) -> list[_Read]:  # fmt: skip
         new = messages[known:]
         reads = [self._read(message, n, ancestry, first_message) for n, message in enumerate(new, known)]
+        for n in _written_twice(messages, known):
+            reads[n - known] = _Read(None, b"", "copy")
         if session.platform.lower() != OVERHEARS:
             return reads
         stored, prompt = {item.digest for item in expected}, first_message.assembly
@@ -798,6 +800,27 @@ def _said_by_others(
             read = _Read(said, said.digest)
         shown.update(read.ids)
         out.append(read)
+    return out
+
+
+def _written_twice(messages: Messages, known: int) -> list[int]:
+    """Places, from ``known`` on, of messages that have the words of one before them and, to the microsecond, its time.
+
+    Host 0.19 writes a resumed list into its file once more when another session is resumed before anything is said. Whole seconds
+    are no proof: some platforms know no others.
+    """
+    if all(content.said_at(message) is None for message in messages[known:]):
+        return []
+    times = [content.said_at(message) or 0.0 for message in messages]
+    often = Counter(at for at in times if at % 1)
+    shown: set[tuple[float, bytes]] = set()
+    out = []
+    for n, at in enumerate(times):
+        if often[at] > 1:
+            said = at, content.canonical_core(messages[n]).digest
+            if said in shown and n >= known:
+                out.append(n)
+            shown.add(said)
     return out
 
 

@@ -29,7 +29,8 @@ Messages = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Entry of a live list: the stored rows that one message shows. ``own``: "" or which kind of our own text it is.
+    """Entry of a live list: the stored rows that one message shows. ``own``: "" or which kind of our own text it is;
+    "copy": one that the host wrote down twice, which shows no row a second time.
 
     ``stored_at``: when the first of them was stored; with what it says that tells it from every other row, in any file.
     """

@@ -38,6 +38,35 @@ def meet(request: pytest.FixtureRequest, world: World) -> Callable[[Chat], World
     return hand_over
 
 
+# -- written twice -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+@pytest.mark.parametrize("compacted", [False, True], ids=["plain", "compacted"])
+def test_a_list_that_the_host_wrote_down_twice_is_stored_once(world: World, restart: bool, compacted: bool) -> None:
+    """To look into two sessions in turn, without a word in either, is enough for host 0.19."""
+    said = chat().turns(30)
+    world.take(said)
+    once = reload(world.compact(said) if compacted else said, at=1_700_000_000.25)
+    world.take(once)
+    before = Counter(digests(world.stored()))
+    again = world.restart() if restart else world
+    twice = Chat([*once, *copy.deepcopy(once)]).user("and now?")
+    again.take(twice)
+
+    assert Counter(digests(again.stored())) - before == Counter(digests(chat().user("and now?")))
+    assert again.gaps(twice) == ([], [])
+
+
+@pytest.mark.parametrize("first", [1_700_000_000, 1_700_000_000.25], ids=["whole second", "another time"])
+def test_the_same_words_at_another_time_or_in_one_second_are_said_twice(world: World, first: float) -> None:
+    """A platform that knows whole seconds only gives one to both of two fast messages."""
+    said = chat().user("ok", timestamp=first).says("ok").user("ok", timestamp=first + first % 1).says("ok")
+    world.take(said)
+
+    assert texts(world.stored()) == ["ok"] * 4
+
+
 # -- one row changed ---------------------------------------------------------------------------------------------
 
 
