@@ -153,7 +153,7 @@ DESCRIBE: Final = Tool(
             aliases=("address", "summary_id", "file_id", "externalized_ref"),
         ),
         Param("view", "choice", "ledger: rules, decisions, names, values, dates users stated.", choices=("ledger",)),
-        Param("about", "text", "Ledger: on what."),
+        Param("about", "name", "Ledger: on what."),
         Param("node_id", "address", "A summary; plain number or sum_3.", aliases=("node",), shown=False),
         Param("store_id", "address", "A message; plain number or msg_12.", aliases=("message_id",), shown=False),
         Param("session_id", "name", "Overview of this session."),

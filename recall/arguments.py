@@ -21,9 +21,10 @@ from ..schemas import ROLES, Param, Tool
 
 MOST: Final = 2**63 - 1  # what SQLite takes
 _SHOWN = 80
+_LONGEST_NAME: Final = 1000  # of a session, a speaker, an archive: hosts take at most 256
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _ADDRESS = re.compile(r"(?:(msg|message|store|sum|summary|node)[_ #:]?)?#?(\d+)", re.IGNORECASE)
-_FILE = re.compile(r"(file_[0-9A-Za-z._-]+)")
+_FILE = re.compile(r"(file_[0-9A-Za-z._-]{1,200})")
 _BARE_FILE = re.compile(r"([\w.:-]{1,200})")
 _RANGE = re.compile(r"(\d+)\s*(?:-|\.\.|:|,)\s*(\d+)|(\d+)")
 _SPAN = re.compile(r"\s*(.+?)\s*(?:\.\.+|…|–|-|\bto\b)\s*(.+?)\s*")
@@ -168,7 +169,10 @@ def _text(_: Param, typed: str, raw: Any) -> str:
 
 def _name(param: Param, typed: str, raw: Any) -> str:
     # SQLite takes no lone surrogates, and no name that we stored holds one.
-    return _text(param, typed, raw).strip().encode("utf-8", "replace").decode("utf-8")
+    name = _text(param, typed, raw).strip().encode("utf-8", "replace").decode("utf-8")
+    if len(name) > _LONGEST_NAME:  # answers and errors repeat it
+        raise _refuse(typed, raw, f"at most {_LONGEST_NAME} characters")
+    return name
 
 
 def _choice(param: Param, typed: str, raw: Any) -> str:

@@ -18,7 +18,7 @@ from hermes_lcm.ingest.transcript import Entries, Entry, Transcript
 from hermes_lcm.recall.arguments import address
 from hermes_lcm.recall.grep import SCAN_S
 from hermes_lcm.records import Assembly
-from hermes_lcm.schemas import SCHEMAS, TOOLS
+from hermes_lcm.schemas import SCHEMAS, TOOLS, Tool
 from hermes_lcm.search import pattern
 from hermes_lcm.search.ranking import window
 from hermes_lcm.session import Session
@@ -199,6 +199,19 @@ def test_what_is_refused_is_named_with_the_way_out(
     answer = archive.call(tool, **args)
 
     assert [word for word in words if word not in answer["error"]] == []
+
+
+_NAMED = ("name", "address", "addresses", "names", "choice", "roles")
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=list(TOOLS))
+def test_a_name_that_is_none_is_not_repeated_at_its_length(archive: Archive, tool: Tool) -> None:
+    """A log that a model pasted into a session's or a file's name costs no second prompt."""
+    required = {name: "list" if name == "operation" else "x" for name in tool.required}
+    named = [each.name for each in tool.params if each.kind in _NAMED]
+    answers = {name: archive.call(tool.name, **{**required, name: f"file_{'a' * 200_000}"}) for name in named}
+
+    assert [name for name, answer in answers.items() if len(json.dumps(answer)) > 3000] == []
 
 
 @pytest.mark.parametrize("typed", [3, "3", "msg_3", "MSG_3", "#3", "[msg_3]", 3.0, "message 3", "`msg_3`"], ids=str)
