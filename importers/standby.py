@@ -14,7 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +49,8 @@ _NOT_MERGED: Final = (StoreError, ValueError, TypeError, LookupError, AttributeE
 #: What a value that SQLite refuses raises: it would be refused by a stand-in, too.
 _OF_A_VALUE: Final = (UnicodeError, OverflowError)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
+#: A look that took longer (ten seconds where a file system grants no locks) is made again after so many times as long.
+_LONG_LOOK_S, _SPARE_TIMES = 5.0, 10
 _OTHERS_S, _LOOK_S = 3.0, 0.02
 _FIRST, _NEXT, _WAITS = range(3)
 
@@ -126,7 +128,17 @@ class Standby:
         with self._lock, self._db.alone():
             if self._db.in_use != was and self._db.is_open:
                 return True  # another thread was faster, or somebody exchanged the file
-            return not is_memory(self._db.file) and self._take(error)
+            with self._sparing():
+                return not is_memory(self._db.file) and self._take(error)
+
+    @contextmanager
+    def _sparing(self) -> Iterator[None]:
+        """Work on files that cannot be used: what took long is not tried again at each turn."""
+        began = time.monotonic()
+        yield
+        now = time.monotonic()
+        if now - began > _LONG_LOOK_S and self._db.stands_in:
+            self._not_before = self._leaves_at = now + _SPARE_TIMES * (now - began)
 
     def _reason_of(self, exc: Exception) -> StoreError | None:
         """Why the file cannot be used; None where what failed is no matter of the file."""
@@ -182,12 +194,12 @@ class Standby:
 
     def _begin(self, file: Path, source: Path) -> None:
         fresh = is_memory(file) or not file.exists()
-        self._copied.clear()
-        self._rest = None
-        self._source = source
         self._db.use(file, watched=not self._is(*_LASTING))
         try:
             self._db.open()
+            self._copied.clear()
+            self._rest = None
+            self._source = source
             known = standby.take_numbers(self._db, source) if fresh else True
             if not known and not self._is(StoreForeign) and source.exists() and source.stat().st_size:
                 standby.give_numbers(self._db, int(time.time()))
@@ -289,7 +301,8 @@ class Standby:
             return
         with self._lock:  # while another thread merges: what this one is to store belongs behind that
             if self._db.stands_in:
-                self._come_back()
+                with self._sparing():
+                    self._come_back()
                 self._adopt_again()
             elif self.settled == self._db.identity and self._db.is_current:
                 return

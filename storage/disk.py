@@ -222,6 +222,8 @@ def translate(exc: sqlite3.Error, path: Path) -> StoreError:
     said = f"{path}: {exc}"
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreBusy(said)
+    if primary == sqlite3.SQLITE_PROTOCOL:  # it has asked for ten seconds
+        return StoreBusy(f"{said}: its file system grants no locks, as some that are shared over a network")
     if primary in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_CANTOPEN):
         return StoreReadOnly(f"{path}: {shut(path.parent) or exc}")
     if primary == sqlite3.SQLITE_FULL:
