@@ -216,7 +216,7 @@ def test_a_preset_is_taken_over_after_it_was_shown(page: Browser) -> None:
     page.js("""(() => { const box = document.querySelector('select option[value=economy]').parentElement;
       Object.getOwnPropertyDescriptor(HTMLSelectElement.prototype, 'value').set.call(box, 'economy');
       box.dispatchEvent(new Event('change', {bubbles: true})); })()""")
-    page.sees(r"context_threshold: 0.75 -> 0.25")
+    page.sees(r"context_threshold: 0.75 \(the default\) -> 0.25")
     page.click("button", "Do it")
     page.sees("Written to config.yaml")
     page.sees(r"context_threshold = 0.25")
