@@ -807,20 +807,18 @@ def _written_twice(messages: Messages, known: int) -> list[int]:
     """Places, from ``known`` on, of messages that have the words of one before them and, to the microsecond, its time.
 
     Host 0.19 writes a resumed list into its file once more when another session is resumed before anything is said. Whole seconds
-    are no proof: some platforms know no others.
+    are no proof (some platforms know no others), nor is a time that other words have, too: a list that is written anew gets one.
     """
     if all(content.said_at(message) is None for message in messages[known:]):
         return []
-    times = [content.said_at(message) or 0.0 for message in messages]
-    often = Counter(at for at in times if at % 1)
-    shown: set[tuple[float, bytes]] = set()
+    of_a_time: dict[float, list[int]] = {}
+    for n, message in enumerate(messages):
+        if (at := content.said_at(message) or 0.0) % 1:
+            of_a_time.setdefault(at, []).append(n)
     out = []
-    for n, at in enumerate(times):
-        if often[at] > 1:
-            said = at, content.canonical_core(messages[n]).digest
-            if said in shown and n >= known:
-                out.append(n)
-            shown.add(said)
+    for places in of_a_time.values():
+        if len(places) > 1 and len({content.canonical_core(messages[n]).digest for n in places}) == 1:
+            out += [n for n in places[1:] if n >= known]
     return out
 
 

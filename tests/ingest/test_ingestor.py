@@ -67,6 +67,22 @@ def test_the_same_words_at_another_time_or_in_one_second_are_said_twice(world: W
     assert texts(world.stored()) == ["ok"] * 4
 
 
+@pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
+def test_a_host_may_give_one_time_to_a_whole_list(world: World, restart: bool) -> None:
+    """As host 0.19 does where it writes a compacted list anew: the same words in it were said twice all the same."""
+    said = chat().turns(30)
+    for n in range(4):
+        said.user("continue").says(f"part {n}").user("ok").says("done")
+    world.take(said)
+    live = world.compact(said)
+    again = world.restart() if restart else world
+    shown = Chat([{**message, "timestamp": 1_700_000_000.25} for message in reload(live)]).user("and now?")
+    again.take(shown)
+
+    assert digests(again.stored()) == digests([*said, *chat().user("and now?")])
+    assert again.gaps(shown) == ([], [])
+
+
 # -- one row changed ---------------------------------------------------------------------------------------------
 
 
