@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from .config import Config
+from .config import Config, setting_text
 from .errors import BadRequest, LcmError, NotFound, StoreError, way_out, worded
 from .exam import grading
 from .fleet import forget as purging
@@ -605,6 +605,8 @@ def _noted(verb: Verb, deps: Access, words: Words, done: Answer) -> Answer:
     if verb.acts(words) and not done.idle and done.code in (OK, FOUND) and deps.db.exists:
         rest = () if verb.name in _ERASING else words.rest  # they may say what is to be forgotten
         said = done.text
+        if verb.name == "config set":  # as the answer shows it: some values are shown to nobody
+            rest = (str(done.data["name"]), setting_text(done.data["value"]))
         if verb.name.startswith("ledger "):  # a purge of the message finds no quotation here
             rest, said = rest[:1], str(done.data["mark"] or "as it was said")
         typed = " ".join([verb.name, *rest, *(["apply"] if words.apply else [])])

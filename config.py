@@ -653,13 +653,18 @@ def _impossible(config: Config) -> Iterator[Problem]:
         yield from (replace(problem, name=f"lcm.{OVERRIDES}.{each.rule}: {problem.name}") for problem in found)
 
 
+def _as_written(config: Config, *names: str) -> str:
+    """Names of settings in the place that sets them: keys of config.yaml, or variables."""
+    in_block = any(config.provenance(name) == BLOCK for name in names)
+    return " + ".join(f"lcm.{name}" if in_block else KNOBS[name].env for name in names)
+
+
 def _idle(config: Config) -> Iterator[Problem]:
     """Settings that were written and do nothing, each with the one that it needs."""
     for name, needed in NEEDS.items():
         source = config.provenance(name)
         if source != "default" and getattr(config, name) != KNOBS[name].default and not getattr(config, needed):
-            written = KNOBS[name].env if source == "env" else f"lcm.{name}"
-            yield Problem(written, setting_text(getattr(config, name)), KNOBS[needed].env, _NO_EFFECT)
+            yield Problem(_as_written(config, name), setting_text(getattr(config, name)), KNOBS[needed].env, _NO_EFFECT)
 
 
 def _overrides(raw: object) -> tuple[tuple[Override, ...], list[Problem]]:
@@ -735,13 +740,14 @@ def _agreed(config: Config) -> Config:
     if config.tail_share + config.prefix_share >= 1:
         tail, prefix = (float(str(KNOBS[name].default)) for name in ("tail_share", "prefix_share"))
         found = f"{config.tail_share} + {config.prefix_share}"
-        problem = Problem("LCM_TAIL_SHARE + LCM_PREFIX_SHARE", found, "a sum below 1", f"{tail} + {prefix}")
+        names = _as_written(config, "tail_share", "prefix_share")
+        problem = Problem(names, found, "a sum below 1", f"{tail} + {prefix}")
         config = replace(_without(config, "tail_share", "prefix_share"), tail_share=tail, prefix_share=prefix)
         config = replace(config, problems=(*config.problems, problem))
     if config.dynamic_leaf_chunk_max < config.leaf_chunk_tokens:
         floor = config.leaf_chunk_tokens
         problem = Problem(
-            "LCM_DYNAMIC_LEAF_CHUNK_MAX",
+            _as_written(config, "dynamic_leaf_chunk_max"),
             str(config.dynamic_leaf_chunk_max),
             "LCM_LEAF_CHUNK_TOKENS or more",
             str(floor),

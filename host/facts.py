@@ -158,6 +158,8 @@ def disable() -> str:
 
 def _quietly(work: Callable[[], object]) -> str:
     """Work of the host's own commands, which print and exit; what they said where they refused."""
+    if why := _managed():
+        return why
     said = io.StringIO()
     try:
         with redirect_stdout(said), redirect_stderr(said):
@@ -167,6 +169,15 @@ def _quietly(work: Callable[[], object]) -> str:
     except Exception as exc:  # noqa: BLE001 - the host's boundary: near 0.22 it looks for packages on the network here
         return " ".join(str(exc).split()) or type(exc).__name__
     return ""
+
+
+def _managed() -> str:
+    """Why the host changes no configuration, or "": where a package manager owns it, its commands print that and succeed."""
+    from hermes_cli import config
+
+    if not getattr(config, "is_managed", lambda: False)():
+        return ""
+    return str(config.format_managed_message("change its configuration"))
 
 
 def compression_enabled() -> bool:

@@ -5,10 +5,12 @@ Settings one by one: value, where it comes from, what it does.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..config import ENV_PREFIX, KNOBS, Config, Knob, setting_text
+from ..config import ENV_PREFIX, KNOBS, Config, Knob, load, setting_text
 from ..errors import BadRequest
+from ..host import facts
 from .answers import Answer, Words, at_most, one
 from .render import table
 from .replay import REACHED
@@ -99,4 +101,24 @@ def accepted(config: Config, words: Words) -> tuple[Knob, str]:
     parse_value(knob, value)
     if config.provenance(knob.name) == "env":
         raise BadRequest(f"{knob.env} is set in the environment and wins over config.yaml; change or unset it there")
+    block = facts.config_block()
+    there = dict(block) if isinstance(block, Mapping) else {}
+    tried = load({}, {**there, knob.name: value})
+    if getattr(tried, knob.name) != knob.parse(value):  # fine alone, and impossible beside another one
+        before = load({}, there).problems
+        raise BadRequest("; ".join(str(each) for each in tried.problems if each not in before))
     return knob, value
+
+
+def write(knob: Knob, value: str) -> None:
+    """Let Hermes write a value. Raises BadRequest where config.yaml does not say it then.
+
+    Hermes takes words such as `on` and digits for what they look like; with a blank behind them they are text.
+    """
+    for spelled in (value, f"{value} "):
+        if why := facts.write_setting(f"lcm.{knob.name}", spelled):
+            raise BadRequest(f"Hermes did not write {knob.name}: {why}")
+        read = load({}, facts.config_block())
+        if getattr(read, knob.name) == knob.parse(value):
+            return
+    raise BadRequest(f"Hermes wrote {knob.name}, and config.yaml does not say {value!r}: write it there by hand")

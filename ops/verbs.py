@@ -216,8 +216,7 @@ def set_setting(deps: Access, words: Words) -> Answer:
     data = {"name": knob.name, "before": before, "value": knob.parse(value)}
     if words.dry:
         return Answer(f"{change}. Dry run: nothing was written to config.yaml.", data)
-    if why := facts.write_setting(f"lcm.{knob.name}", value):
-        raise BadRequest(f"Hermes did not write {knob.name}: {why}")
+    settings.write(knob, value)
     return Answer(f"{change}, in config.yaml under lcm. Agents take it up at their next start.", data)
 
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from ..command import VERBS, flagged, help_of, operator_access, overview, perform, refused, verb_of
@@ -77,7 +78,6 @@ def setup(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", action="store_true", help=what)
     parser.add_argument("-o", "--output", help="export: the file to write, or - for stdout")
     parser.parse_known_args = _everywhere(parser)  # type: ignore[method-assign,assignment]
-    parser.error = _wrong  # type: ignore[method-assign]
 
 
 def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
@@ -96,6 +96,7 @@ def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
             )  # not to stderr: the host hides that while it parses
             parser.exit()
         end = typed.index("--") if "--" in typed else len(typed)
+        parser.error = partial(_wrong, as_json="--json" in typed[:end])  # type: ignore[method-assign]
         found, left = parse(typed[:end], namespace)
         found.words = [*found.words, *(word for word in left if not word.startswith("-")), *typed[end + 1 :]]
         if unknown := [word for word in left if word.startswith("-")]:
@@ -107,9 +108,9 @@ def _everywhere(parser: argparse.ArgumentParser) -> _Parse:
     return known
 
 
-def _wrong(message: str) -> NoReturn:
+def _wrong(message: str, *, as_json: bool) -> NoReturn:
     """Refuse what argparse cannot read, such as an option without its value: in our words, not by all its usage."""
-    _show(at_terminal(refused(BadRequest(f"{message}; `/lcm help` lists what there is")), None), as_json=False)
+    _show(at_terminal(refused(BadRequest(f"{message}; `/lcm help` lists what there is")), None), as_json=as_json)
     raise SystemExit(REFUSED)
 
 

@@ -449,5 +449,5 @@ def test_a_rule_that_does_not_go_with_the_general_settings_is_told() -> None:
     assert made.of("gpt-5", "cli").tail_share == 0.03
     assert made.tail_share == 0.1
     assert [str(each) for each in made.problems] == [
-        "lcm.overrides.gpt*: LCM_TAIL_SHARE + LCM_PREFIX_SHARE='0.8 + 0.25': expected a sum below 1; using 0.03 + 0.25"
+        "lcm.overrides.gpt*: lcm.tail_share + lcm.prefix_share='0.8 + 0.25': expected a sum below 1; using 0.03 + 0.25"
     ]

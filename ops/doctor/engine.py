@@ -82,7 +82,8 @@ def _written_at(name: str, deps: Access) -> str:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return f" ({path})"
-    key = re.compile(rf"\s*[\"']?{re.escape(name.rpartition('.')[2])}[\"']?\s*:")
+    keys = "|".join(re.escape(each.rpartition(".")[2]) for each in name.split(" + "))
+    key = re.compile(rf"\s*[\"']?(?:{keys})[\"']?\s*:")
     line = next((n for n, text in enumerate(lines, 1) if key.match(text)), 0)
     return f" ({path}:{line})" if line else f" ({path})"
 

@@ -145,7 +145,7 @@ def _accept(deps: Access, words: Words) -> Answer:
         said = f"solve this first: {first['check']}: {first['detail']}"
         return Answer(f"Not done: {said}\nWhat to do: {first.get('remedy')}", {**data, "error": said}, FAILED)
     if not losses:
-        return Answer("Nothing to accept: `doctor deep` finds no loss.", data, idle=True)
+        return Answer("Nothing to accept: `/lcm doctor deep` finds no loss.", data, idle=True)
     lines = [f"{each['check']}: {each['detail']}" for each in losses]
     if not words.apply:
         foot = "Dry run. `/lcm doctor accept apply` notes this loss and its date. Then the doctor no longer reports it."

@@ -84,6 +84,14 @@ def test_what_was_purged_leaves_no_word_in_the_journal(world: Home) -> None:
     assert noted(world) == ["pin msg_2", "purge apply"]
 
 
+def test_a_setting_that_nothing_shows_is_not_shown_by_the_journal(world: Home, hermes_home: Path) -> None:
+    """A server's password would stand in the file, its backups and the dashboard."""
+    command.answer("config set fleet_dsn postgresql://anna:swordfish@server/lcm", world.deps(trusted=True))
+
+    assert noted(world) == ["config set fleet_dsn (set)"]
+    assert "swordfish" not in str(journal.entries(world.runtime.db))
+
+
 def test_the_verb_tells_the_newest_first(world: Home) -> None:
     """With the first line of each answer, and how to see more."""
     for n in range(3):

@@ -61,3 +61,32 @@ def test_what_the_hosts_form_wrote_counts_below_the_block(hermes_home: Path) -> 
     read = load({}, facts.config_block())
 
     assert (read.low_water, read.fresh_tail_count) == (0.5, 24)
+
+
+def test_a_change_that_is_impossible_beside_another_setting_is_refused(world: Home, hermes_home: Path) -> None:
+    """Nothing is written: it would not be in effect."""
+    said = answer("config set tail_share 0.9", world.deps(trusted=True))
+
+    assert said.code == REFUSED
+    assert "expected a sum below 1" in said.text
+    assert facts.config_block() == {}
+
+
+@pytest.mark.parametrize("text", ["on", "No", "123", "1.5"])
+def test_a_text_that_looks_like_something_else_stays_a_text(text: str, world: Home, hermes_home: Path) -> None:
+    """The host takes such a word for a switch or a number, and a text that is one would be refused."""
+    assert answer(f"config set summary_model {text}", world.deps(trusted=True)).code == OK
+    assert load({}, facts.config_block()).summary_model == text
+
+
+def test_a_configuration_that_a_package_manager_owns_is_not_said_to_be_changed(
+    world: Home, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host's own commands print that it is so, and end as if they had done it."""
+    for folder in ("cron", "sessions", "logs", "memories"):  # the host expects them then
+        (hermes_home / folder).mkdir(exist_ok=True)
+    monkeypatch.setenv("HERMES_MANAGED", "true")
+    for words in ("config set fresh_tail_count 24", "preset use memory apply", "uninstall apply"):
+        said = answer(words, world.deps(trusted=True))
+
+        assert (said.code, "managed by NixOS" in said.text) == (REFUSED, True), said.text

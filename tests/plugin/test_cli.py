@@ -1124,6 +1124,14 @@ def test_an_option_without_its_value_is_refused_in_a_line(world: Home, capsys: p
     assert said == "Not done: argument --limit: expected one argument; `hermes lcm help` lists what there is\n"
 
 
+def test_an_option_without_its_value_is_refused_as_data(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program that asks for data reads refusals as data, too."""
+    with pytest.raises(SystemExit):
+        call(world, "sessions", "--limit", "--json")
+
+    assert json.loads(capsys.readouterr().err)["kind"] == "BadRequest"
+
+
 def test_an_export_into_a_folder_is_told_to_name_a_file(
     world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -251,6 +251,19 @@ def test_a_refused_setting_of_the_file_has_its_line(key: str, tmp_path: Path) ->
     assert f"({tmp_path / 'config.yaml'}:3)" in found["detail"]
 
 
+@pytest.mark.parametrize("key", ["tail_share", "prefix_share", "dynamic_leaf_chunk_max"])
+def test_settings_that_are_impossible_together_have_the_line_of_the_one_that_was_set(key: str, tmp_path: Path) -> None:
+    """The other one is a default, and the environment sets neither."""
+    value = {"dynamic_leaf_chunk_max": 100}.get(key, 0.98)
+    (tmp_path / "config.yaml").write_text(f"model: x\nlcm:\n  {key}: {value}\n")
+    world = Home(tmp_path)
+    world.runtime.config = load({}, {key: value})
+    said = finding(doctor(world.deps(None)), "settings")["detail"]
+
+    assert f"({tmp_path / 'config.yaml'}:3)" in said
+    assert "environment" not in said
+
+
 def test_a_block_that_is_none_is_refused() -> None:
     """`lcm: hello` sets nothing."""
     assert "a block of settings" in str(load({}, "hello").problems[0])
