@@ -137,7 +137,10 @@ class Sessions:
 
     def find(self, session_id: str) -> Session | None:
         """A session that is known, or None."""
-        return self._found(self._db.query, self._named(session_id))
+        named = self._named(session_id)
+        if any("\ud800" <= char <= "\udfff" for char in named):  # typed by mistake; no database holds such a name
+            return None
+        return self._found(self._db.query, named)
 
     @staticmethod
     def _found(read: Callable[..., list[tuple[Any, ...]]], session_id: str) -> Session | None:

@@ -105,11 +105,16 @@ def _money(said: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _health(said: Mapping[str, Any]) -> list[tuple[str, str]]:
-    bad = [f"{each['severity']}: {each['topic']}: {one_line(each['message'])}" for each in said["problems"]]
+    bad = [f"{each['severity']}: {_problem(each['topic'], one_line(each['message']))}" for each in said["problems"]]
     if not bad:
         return [("health", "no problem is known; the doctor checks more")]
     more = [f"and {len(bad) - _PROBLEMS} more: `hermes lcm doctor`"] if len(bad) > _PROBLEMS else []
     return [("health" if not n else "", text) for n, text in enumerate([*bad[:_PROBLEMS], *more])]
+
+
+def _problem(topic: str, message: str) -> str:
+    """A problem with its topic, where the message does not begin with it."""
+    return message if message.startswith(topic.removeprefix("setting ")) else f"{topic}: {message}"
 
 
 # -- on a screen ---------------------------------------------------------------------------------------

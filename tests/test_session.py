@@ -27,6 +27,11 @@ def test_a_session_is_made_once(world: World) -> None:
     assert world.session("s", platform="cli") == world.session("s", platform="telegram", model="other")
 
 
+def test_a_name_that_no_database_can_hold_is_no_session(world: World) -> None:
+    """Bytes that are not UTF-8 come like this from a terminal; the database is not to blame."""
+    assert world.sessions.find("\udcff") is None
+
+
 def test_two_sessions_keep_their_messages_apart(world: World) -> None:
     """Equal lists in two sessions are two conversations."""
     messages = chat().turns(3)

@@ -47,6 +47,15 @@ def test_a_line_that_is_too_long_for_the_screen_is_cut_with_a_mark(tmp_path: Pat
     assert "模型" * 60 in top.frame(said, 1000)
 
 
+def test_a_setting_that_was_refused_is_named_once(tmp_path: Path) -> None:
+    """The message begins with the name, and a narrow screen has no room for it twice."""
+    world = healthy(tmp_path)
+    world.runtime.health.degraded("setting LCM_LOW_WATER", "LCM_LOW_WATER='9': expected a share", severity="warning")
+    said = top.frame(top.look(world.deps(trusted=True)), 90)
+
+    assert "warning: LCM_LOW_WATER='9': expected a share" in said
+
+
 def test_an_empty_home_says_what_to_do(tmp_path: Path) -> None:
     """Nothing is made by looking."""
     world = empty(tmp_path / "home")
