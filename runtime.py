@@ -1151,9 +1151,9 @@ class Process:
             if runtime.db.is_open:
                 runtime.standby.settle()
                 runtime.ended()
-                runtime.db.close()  # the last one that has the file open takes the log away
             if runtime.metrics is not None:
-                runtime.metrics.stop()
+                runtime.metrics.stop()  # it still counts what is stored
+            runtime.db.close()  # the last one that has the file open takes the log away
 
     def runtimes(self) -> list[Runtime]:
         """Every runtime of this process."""

@@ -392,7 +392,7 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     world.runtime.metrics.write()
     shown = [each for each in status.status(world.deps())["problems"] if each["topic"] == "metrics file"]
     (world.home / "lcm.prom").rmdir()
-    world.runtime.metrics.stop()
+    world.runtime.metrics.write()  # due or not
 
     assert [(each["severity"], "LCM_METRICS_PATH" in each["remedy"]) for each in shown] == [("warning", True)]
     assert "metrics file" not in [each["topic"] for each in status.status(world.deps())["problems"]]
@@ -431,6 +431,8 @@ def test_a_process_that_ends_leaves_its_counts(tmp_path: Path) -> None:
 
     assert Shared(tmp_path).value("ingests_total") == 2
     assert Shared(tmp_path).value("messages_stored_total") == 1
+    assert Shared(tmp_path).value("stored_messages") == 1  # what is stored does not end with the process
+    assert 'schema="unknown"' not in (tmp_path / "lcm.prom").read_text(encoding="utf-8")
 
 
 def test_it_is_off_by_default() -> None:
