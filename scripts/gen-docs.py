@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """
 Write docs/configuration.md from config.py, docs/tools.md from schemas.py, docs/metrics.md from ops/metrics.py and
-docs/doctor.md from ops/doctor/checks.py.
+docs/doctor.md from ops/doctor/checks.py; settings and tools of plugin.yaml, and tools of catalog/hermes-lcm.yaml.
 
     scripts/gen-docs.py            write what changed
     scripts/gen-docs.py --check    change nothing; exit code 1 when something is out of date
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import sys
 import types
 from collections.abc import Iterator, Mapping
@@ -219,7 +220,7 @@ def manifest() -> str:
     Without defaults: a form that wrote them all back would make each of them the user's own choice.
     """
     kinds = {bool: "bool", int: "int", float: "float", tuple: "list"}
-    own = (ROOT / "plugin.yaml").read_text(encoding="utf-8").partition(FORM)[0]
+    own = with_tools(ROOT / "plugin.yaml").partition(FORM)[0]
     lines = [own + FORM, "config_schema:"]
     for knob in load("config").KNOBS.values():
         if isinstance(knob.default, str | bool | int | float | tuple):
@@ -227,6 +228,17 @@ def manifest() -> str:
             said = json.dumps(f"{knob.meaning} Default: {default or 'empty'}.", ensure_ascii=False)
             lines.append(f"  {knob.name}:\n    type: {kinds.get(type(knob.default), 'str')}\n    description: {said}")
     return "\n".join(lines) + "\n"
+
+
+def with_tools(path: Path) -> str:
+    """The text of a manifest, with the tools that there are."""
+    names = [schema["name"] for schema in load("schemas").SCHEMAS]
+
+    def listed(found: re.Match[str]) -> str:
+        return "".join(f"{found[1]}{line}\n" for line in ("provides_tools:", *(f"  - {name}" for name in names)))
+
+    said = path.read_text(encoding="utf-8")
+    return re.sub(r"^( *)provides_tools:\n(?:\1  - \w+\n)*", listed, said, flags=re.MULTILINE)
 
 
 def pages() -> dict[Path, str]:
@@ -237,6 +249,8 @@ def pages() -> dict[Path, str]:
     found[ROOT / "docs" / "metrics.md"] = metrics()
     found[ROOT / "docs" / "doctor.md"] = doctor()
     found[ROOT / "plugin.yaml"] = manifest()
+    catalog = ROOT / "catalog" / "hermes-lcm.yaml"
+    found[catalog] = with_tools(catalog)
     return found
 
 

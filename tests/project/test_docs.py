@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hermes_lcm.config import KNOBS, load
+from hermes_lcm.schemas import SCHEMAS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -61,6 +62,17 @@ def test_sections_begin_with_settings_that_exist(generator: ModuleType) -> None:
     """A renamed setting must not make its section disappear."""
     assert set(generator.SECTIONS) <= set(KNOBS)
     assert next(iter(KNOBS)) in generator.SECTIONS
+
+
+def test_a_new_tool_is_written_into_a_manifest(generator: ModuleType, tmp_path: Path) -> None:
+    """Where it stands, at whatever depth; nothing else is changed."""
+    found = tmp_path / "manifest.yaml"
+    for before, behind in (("name: x\n", "provides_hooks:\n  - a\n"), ("a:\n  b: c\n", "  d: []\n")):
+        depth = "  " * behind.startswith(" ")
+        found.write_text(f"{before}{depth}provides_tools:\n{depth}  - lcm_old\n{behind}")
+        names = "".join(f"{depth}  - {schema['name']}\n" for schema in SCHEMAS)
+
+        assert generator.with_tools(found) == f"{before}{depth}provides_tools:\n{names}{behind}"
 
 
 def test_every_tool_of_the_manifest_is_documented() -> None:
