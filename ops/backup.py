@@ -222,7 +222,7 @@ def left_over(database: Path, *, now: float) -> list[Path]:
 
 def _abandoned(path: Path, now: float) -> bool:
     """Is the process gone whose number is in the name?"""
-    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued|saved|drill)", path.name)
+    number = re.search(r"\.(\d+)\.(?:partial|restored|work|rescued|saved|drill|own)", path.name)
     if number is None:
         return False
     try:

@@ -488,6 +488,7 @@ class Database:
         if self.file.exists():
             refuse_other_kinds(self.file)
             disk.bring_back(self.file)
+            disk.give_own_file(self.file, schema.APPLICATION_ID.to_bytes(4))
             return
         if self._known and not self.file.parent.is_dir():
             raise StoreReadOnly(

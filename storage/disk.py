@@ -15,6 +15,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -36,6 +37,7 @@ except ImportError:  # no such limits there
 SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 _FULL_BYTES = 1_000_000
 _LOG_HEAD: Final = 32  # bytes of a log that holds nothing
+_MARKED: Final = slice(68, 72)  # bytes of a database that say whose it is
 #: Number and first of the bytes where SQLite's unix locks are, which no page uses.
 _LOCK_BYTES: Final = (512, 0x40000000)
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -113,6 +115,55 @@ def bring_back(path: Path, *, partly: bool = False) -> None:
 def _bytes_of(log: Path) -> bytes:
     with Translated(log):
         return log.read_bytes()
+
+
+def give_own_file(path: Path, mark: bytes) -> None:
+    """A file of its own for a database that has a second name, as in a home that was copied with `cp -l`; before it is opened.
+
+    Each name has a log of its own, so whoever uses the one would write over what the other stored. ``mark``: of a file of ours.
+    Whose file is open under this name by now is left as it is. Raises StoreBusy where it is open under the other one.
+    """
+    found = path.stat()
+    if found.st_nlink < 2 or is_open_here(found.st_dev, found.st_ino):
+        return
+    log = path.with_name(path.name + "-wal")
+    with Translated(path), path.open("rb+") as file:
+        if file.read(_MARKED.stop)[_MARKED] != mark:
+            return
+        if not is_alone(file):
+            if log.exists():
+                return
+            raise StoreBusy(f"{path} has a second name (a hard link), under which another process has it open")
+        path.with_name(path.name + "-shm").unlink(missing_ok=True)  # made anew
+        if log.exists():
+            with log.open("rb") as of_both:
+                _own_copy(of_both, log)
+        _own_copy(file, path)
+
+
+def _own_copy(file: BinaryIO, path: Path) -> None:
+    """Let a copy of an open file take its name."""
+    file.seek(0)
+    copy = private(path.with_name(f".{path.name}.{os.getpid()}.own"))
+    with copy.open("wb") as own:
+        shutil.copyfileobj(file, own)
+    sync(copy)
+    copy.replace(path)
+    sync(path.parent)
+
+
+def is_open_here(device: int, number: int) -> bool:
+    """Has this process a file open? Yes, where the system does not tell."""
+    try:
+        handles = os.listdir("/dev/fd")
+    except OSError:
+        return True
+    for handle in handles:
+        with suppress(OSError, ValueError):
+            found = os.fstat(int(handle))
+            if (found.st_dev, found.st_ino) == (device, number):
+                return True
+    return False
 
 
 def is_alone(file: BinaryIO) -> bool:

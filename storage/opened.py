@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .disk import Identity, connected, has_lost_file, identity_of, stand_in
+from .disk import Identity, connected, has_lost_file, identity_of, is_open_here, stand_in
 
 #: What cannot be saved for so long is given up: the file that has its name now works.
 GIVE_UP_S = 60.0
@@ -39,21 +39,7 @@ def has_removed_index(file: Path, connection: sqlite3.Connection) -> bool:
     if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         return False
     now = identity_of(file)
-    return now is None or not _is_open_here(now.device, now.shared)
-
-
-def _is_open_here(device: int, number: int) -> bool:
-    """Has this process a file open? Yes, where the system does not tell."""
-    try:
-        handles = os.listdir("/dev/fd")
-    except OSError:
-        return True
-    for handle in handles:
-        with suppress(OSError, ValueError):
-            found = os.fstat(int(handle))
-            if (found.st_dev, found.st_ino) == (device, number):
-                return True
-    return False
+    return now is None or not is_open_here(now.device, now.shared)
 
 
 def drop_index(file: Path, *, made_by_a_reader: bool = False) -> None:

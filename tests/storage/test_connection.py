@@ -24,7 +24,7 @@ from unittest.mock import Mock
 
 import pytest
 from worlds.breaking import Faults
-from worlds.home import Home
+from worlds.home import Holder, Home
 from worlds.process import WAIT_S, World, chat, interrupted_at, run, texts
 
 from hermes_lcm import errors
@@ -1367,3 +1367,62 @@ def test_a_reader_holds_up_nobody_while_the_log_is_folded(tmp_path: Path) -> Non
     other.close()
     assert "PRAGMA busy_timeout=0" in waits[: waits.index("PRAGMA wal_checkpoint(TRUNCATE)")]
     db.close()
+
+
+def linked(db: Database) -> Path:
+    """A second home whose files are hard links, as `cp -al` makes it."""
+    other = db.path.parent / "second"
+    other.mkdir()
+    for path in db.path.parent.glob("lcm.db*"):
+        os.link(path, other / path.name)
+    return other / db.path.name
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
+def test_a_file_with_two_names_becomes_two_files_before_it_is_used(killed: bool, db: Database) -> None:
+    """Through each name SQLite keeps another log: what the one stored would be written over by the other."""
+    note(db, "before")
+    db.close()
+    note(db, "in the log")
+    sides = {path: path.read_bytes() for path in db.path.parent.glob("lcm.db*")}
+    db.close()
+    for path in sides if killed else ():
+        path.write_bytes(sides[path])
+    other = Database(linked(db))
+    for n in range(20):
+        note(db, f"one{n:02}", "x" * 5000)
+        note(other, f"two{n:02}", "y" * 5000)
+    db.close()
+    other.close()
+
+    assert [path.stat().st_nlink for path in (db.path, other.path)] == [1, 1]
+    assert notes(db) == ["before", "in the log", *(f"one{n:02}" for n in range(20))]
+    assert notes(other) == ["before", "in the log", *(f"two{n:02}" for n in range(20))]
+    assert [files.faults(each.path) for each in (db, other)] == [(), ()]
+
+
+def test_a_file_that_another_process_has_open_under_a_second_name_is_not_used(db: Database) -> None:
+    """Nothing is stored through this name until it has ended; then each has a file of its own."""
+    note(db, "before")
+    db.close()
+    other = Database(linked(db))
+    holder = Holder(db.path, "SELECT count(*) FROM meta")
+    with pytest.raises(errors.StoreBusy, match="second name"):
+        note(other, "two")
+    holder.free()
+    note(other, "two")
+
+    assert notes(other) == ["before", "two"]
+    assert notes(db) == ["before"]
+
+
+def test_a_second_name_is_in_nobodys_way_who_uses_the_first_one(db: Database) -> None:
+    """A snapshot by hard links that is made while a gateway runs: its terminal opens the same file."""
+    note(db, "before")
+    db.close()
+    holder = Holder(db.path, "SELECT count(*) FROM meta")
+    linked(db)
+    note(db, "terminal")
+    holder.free()
+
+    assert notes(db) == ["before", "terminal"]
