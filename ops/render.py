@@ -278,6 +278,7 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
                 else ""
             )
             rows.append(("summaries", f"{dag['nodes']:,}{f' ({depths})' if depths else ''}{rest}"))
+            rows += _resting(data)
         else:
             rows += [("messages", f"{store['total_messages']:,}"), ("summaries", f"{dag['total_nodes']:,}")]
     if data.get("lcm_map"):
@@ -302,6 +303,11 @@ def _store(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     if filters["ignored_message_count"]:
         rows.append(("ignored messages", f"{filters['ignored_message_count']} since the start of this process"))
     return rows
+
+
+def _resting(data: Mapping[str, Any]) -> list[tuple[str, str]]:
+    resting = data["resting_models"]
+    return [("summary model", f"not asked for now: {resting}; extracts stand in")] if resting else []
 
 
 def _changed(data: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -136,6 +137,7 @@ def _narrowed(deps: Access, out: dict[str, Any]) -> dict[str, Any]:
     nothing: dict[str, Any] = {
         name: {} for name in ("summary_routes", "summary_spend", "counters", "disk", "token_calibration")
     }
+    nothing["resting_models"] = ""
     nothing["background"] = {name: value for name, value in out["background"].items() if name == "next_fold"}
     return {
         **out,
@@ -390,6 +392,7 @@ def _work(deps: Access) -> dict[str, Any]:
     return {
         "background": dict(facts.background),
         "summary_routes": dict(facts.breaker),
+        "resting_models": resting_models(deps),
         "summary_spend": spend(deps),
         "prompt_cache": dict(facts.cache),
         "counters": dict(deps.health.counters),
@@ -399,6 +402,16 @@ def _work(deps: Access) -> dict[str, Any]:
             "missing_hooks": list(facts.missing_hooks),
         },
     }
+
+
+def resting_models(deps: Access) -> str:
+    """Summary models that are left alone for now because they kept failing, until when and why; "" while all are asked."""
+    now = deps.clock()
+    return "; ".join(
+        f"{name or 'default'} until {datetime.fromtimestamp(state['retry_at'], UTC):%H:%M:%SZ} ({state.get('reason')})"
+        for name, state in deps.engine.breaker.items()
+        if state["retry_at"] > now
+    )
 
 
 def spend(deps: Access) -> dict[str, Any]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ...config import Config, matches_session
@@ -21,6 +20,7 @@ from ..status import (
     context_note,
     missing_packages,
     remembered,
+    resting_models,
     sensitive,
     spend,
     window,
@@ -292,21 +292,15 @@ def background(deps: Access, _deep: bool) -> Finding:
 
 def routes(deps: Access, _deep: bool) -> Finding:
     """Is a summary model left alone because it kept failing?"""
-    now = deps.clock()
-    states = deps.engine.breaker
-    shut = {name: state for name, state in states.items() if state["retry_at"] > now}
-    if not shut:
+    states, said = deps.engine.breaker, resting_models(deps)
+    if not said:
         failing = ", ".join(f"{name or 'default'}: {state['reason']}" for name, state in states.items())
         return ok(f"in use, after failures: {failing}" if failing else "every model route is in use")
-    said = "; ".join(
-        f"{name or 'default'} until {datetime.fromtimestamp(state['retry_at'], UTC):%H:%M:%SZ} ({state.get('reason')})"
-        for name, state in shut.items()
-    )
     return warn(
         f"not called for now: {said}",
         meaning="extracts stand in for summaries until the model answers again",
         remedy="check the model of `auxiliary.compression` (or LCM_SUMMARY_MODEL); it is tried again by itself",
-        routes={name: dict(state) for name, state in shut.items()},
+        routes={name: dict(state) for name, state in states.items() if state["retry_at"] > deps.clock()},
     )
 
 

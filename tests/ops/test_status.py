@@ -53,6 +53,16 @@ def test_the_status_has_every_documented_field(name: str, world: Home) -> None:
     assert name in status(world.deps())
 
 
+def test_a_summary_model_that_rests_is_named_with_its_reason_until_it_is_asked_again(world: Home) -> None:
+    """Extracts stand in meanwhile. A chat is not told: what failed may have been another's."""
+    state = {"gpt": {"failures": 2, "retry_at": world.now + 60, "reason": "rate limit or quota (429)"}}
+    world.runtime.sessions.open("chat", now=1.0, platform="telegram", host_key="agent:main:telegram:dm:7")
+    told = [status_text(status(world.deps(session, breaker=state))) for session in ("s1", "chat")]
+    world.now += 61
+
+    assert ["429" in text for text in (*told, status_text(status(world.deps(breaker=state))))] == [True, False, False]
+
+
 def test_numbers_are_those_of_the_session(world: Home) -> None:
     """Rows and nodes of this session, and of the whole archive beside them."""
     world.say("another", "one", session="s2")
