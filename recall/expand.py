@@ -105,14 +105,18 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
     ids = caller.scopes.page(session_id, scope, ask.wanted, after=ask.after, limit=ask.limit)
     newer = caller.scopes.successors(ids, scope)
 
+    places: dict[int, tuple[int, float]] = {}
+
     def facts(row: Row) -> Answer:
+        places[row.store_id] = row.head.conversation_id, row.head.pos
         revised = {"superseded_by": f"msg_{newer[row.store_id]}"} if row.store_id in newer else {}
         return {**revised, **_told(caller, row)}
 
     written = _writer() if ask.as_lines else None
     shown, _ = page(_rows(caller, ids), room, most_chars=ask.most_chars, extra=facts, written=written)
-    out["messages"] = [with_handle(each) for each in shown]
-    last = out["messages"][-1]["store_id"] if shown else 0
+    last = shown[-1].item["store_id"] if shown else 0
+    # Cursors only grow, so what came between others later (an import, a repair, another setting) stands on a later page.
+    out["messages"] = sorted((with_handle(each) for each in shown), key=lambda each: places[each["store_id"]])
     if shown and last < newest:
         out["has_more"], out["next_cursor"] = True, last
     return out

@@ -283,6 +283,18 @@ def test_a_session_that_grows_is_paged_without_gap_or_repetition(archive: Archiv
     assert len(seen) == len(set(seen)) == archive.store.count("main")
 
 
+def test_a_message_that_came_between_others_later_is_read_in_its_place(tmp_path: Path) -> None:
+    """An import or a repair put it there. Cursors only grow: with small pages it comes with the newest."""
+    archive = Archive(tmp_path, user("one"), says("two"), user("four"), says("five"), says("three"))
+    archive.store.move([(5, 2.5)])
+    whole = archive.call("lcm_load_session")
+    pages = [archive.call("lcm_load_session", limit=3, after_store_id=cursor) for cursor in (0, 3)]
+
+    assert [each["content"] for each in whole["messages"]] == ["one", "two", "three", "four", "five"]
+    assert [page["next_cursor"] for page in (whole, *pages)] == [None, 3, None]
+    assert [each["content"] for page in pages for each in page["messages"]] == ["one", "two", "four", "three", "five"]
+
+
 def test_filters_count_what_they_let_through(archive: Archive) -> None:
     """Role, time and source narrow the page and its total."""
     archive.say(user("a"), says("b"), at=NOW)
