@@ -137,6 +137,12 @@ _STILL_OPEN: Final = re.compile(
     r"\bnon ancora\b|\bainda não\b|\bещё не\b|还没|尚未|还剩|接下来",
     re.IGNORECASE,
 )
+#: Of a clause of a reply, what its speaker says not to have done, at the end: its verb.
+_UNDONE: Final = re.compile(
+    r"\bi(?: have not| haven['’]t|['’]ve not) (?:yet )?([a-z]{4,})(?![^.;!?]*\b(?:any\w*|else|others?)\b)",
+    re.IGNORECASE,
+)
+_BANNED: Final = re.compile(r"\b(?:don['’]?t|do not|never|without|no)\b[^.;!?]*", re.IGNORECASE)
 _CLAUSE: Final = re.compile(r"(?<=[.!?;])\s+|[。；！？\n]|,? but ")
 
 
@@ -152,6 +158,9 @@ def has_untold(request: str, replies: Sequence[str], *, whole: bool = True) -> b
 
     A reply may speak of all of them without a name ("Done."), unless ``whole`` is False: it is one to another request then.
     """
+    left = {stem for reply in replies for stem in _left(request, reply)}
+    if any(stem in _left(request, replies[-1]) or not re.search(rf"\b{stem}", replies[-1].lower()) for stem in left):
+        return True
     listed, joined = _tasks(request)
     tasks = listed or joined
     if len(tasks) < _LEAST:
@@ -167,6 +176,13 @@ def has_untold(request: str, replies: Sequence[str], *, whole: bool = True) -> b
     if not listed and len(missing) == len(tasks):
         return False  # the reply uses other words, or another language: it is an end as any other is
     return bool(missing) and not (whole and _is_bare(replies[-1], tasks, within=not listed))
+
+
+def _left(request: str, reply: str) -> list[str]:
+    """Stems of what a request orders, and does not forbid, of which a reply says that it is not done."""
+    wanted = _BANNED.sub(" ", request.lower())
+    stems = [verb.lower()[: max(_STEM, len(verb) - _STEM)] for verb in _UNDONE.findall(reply)]
+    return [stem for stem in stems if re.search(rf"\b{stem}", wanted)]
 
 
 def speaks_of(reply: str, request: str, *, besides: Sequence[str]) -> bool:
