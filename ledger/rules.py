@@ -161,6 +161,7 @@ _WHEN_DOING: Final = lazy(
 )
 #: In front of what is forbidden beside an order: "commit, but do not push". "They commit but never push" tells of them.
 _BUT: Final = re.compile(
+    rf"^(?!(?:wait|look)\b)(?:{_WORK}|commit)\b[^,;:?!]{{0,60}}, (?=(?:please )?(?:do not|don['’]?t|never)\b)|"
     r"^(?!(?:i|you|we|they|it|this|the|my|our|your) [^,;]* but (?:never|always)\b).*?"
     r"\bbut (?=(?:please )?(?:do not|don['’]?t|never|always)\b)",
     re.IGNORECASE,

@@ -17,7 +17,7 @@ from .salience import lazy
 #: Words in front of a rule that say nothing of it.
 _LEAD: Final = lazy(
     r"(?:(?:oh|ok(?:ay)?|and|but|also|so|yes|yeah|yep|no(?=[,.!])|wait(?=[,.!])|hm+|well|right|hey|hi|hello|"
-    r"please|pls|btw|by the way|fyi|"
+    r"please|pls|btw|bot(?=[,:])|by the way|fyi|"
     r"note|important|"
     r"again|actually|ah|great|thanks|thank you|perfect|(?:(?:one|just one) (?:more |last |other )?thing(?=[:,.]| [–—-]))|"
     r"another thing|"
@@ -37,6 +37,8 @@ _TAG: Final = lazy(
     r"[，,]?(?:好吗|好不好|行吗|可以吗)[？?]?\W*$",
     re.IGNORECASE,
 )
+_AN_ORDER: Final = rf"(?:{'|'.join(sorted(salience.VERBS))})"
+_LATER: Final = r"(?:tomorrow|next \w+|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
 #: Beginnings of rules that ``salience`` does not know, since their words alone do not tell: in English and Chinese.
 _MANNERS: Final = lazy(
     r"^(?:please )?(?:avoid (?!being\b)\w|stop (?:using|adding|writing|doing|making|putting|creating|calling|asking|"
@@ -49,10 +51,21 @@ _MANNERS: Final = lazy(
     r"write (?:all |your )?(?:commit messages?|comments|docstrings|code|docs|documentation|replies|answers|messages) "
     r"in (?!the|a|one)[a-z]+\b|(?:use|write|indent|format|spell|name|prefix|quote) [^.]{2,60} (?:everywhere|"
     r"throughout|at all times)\b|"
-    r"only (?:touch|change|edit|modify|commit|push)\b|(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
+    r"only (?:touch|change|edit|modify|commit|push|cite|quote)\b|"
+    rf"only (?:{_AN_ORDER}|unlock) (?!(?:it|this|that|them)\b)[^.?!]{{3,60}} (?:when|if|after) (?:i|we|my [\w-]+)(?: or i)? "
+    r"(?:\w+ )?(?:ask|say|tell|approve|agree|confirm|request|order)s?\b|"
+    r"leave (?!(?:me|us|it|him|her|them|you)\b)[^.,?!]{2,60} (?:alone|untouched)\W*$|"
+    r"(?:treat|consider) [^.,?!]{2,60} as (?:read[- ]only|off[- ]limits|frozen|immutable|confidential)\b|"
+    r"no (?:[\w-]+ ){0,2}[\w-]+s, ever\W*$|"
+    rf"{_AN_ORDER} [^.?!]{{2,60}}(?:,| and) nowhere else\W*$|"
+    r"(?:sign|prefix|start|begin|end) (?:every|each) (?:commit|answer|reply|message|branch) with\b|"
+    rf"(?:from {_LATER} on(?:wards?)?|(?:as of|starting(?: from)?) {_LATER}),? "
+    rf"(?:please |always |never |do not |don['’]?t )*{_AN_ORDER}\b|"
+    r"(?:reply|respond|answer)\b[^.]{2,40}\bonly\b)|"
     r"^(?:please )?(?:answer|reply|respond|write|speak|talk)(?: to me| me)? (?:only )?in (?:english|german|french|spanish|"
     r"italian|portuguese|dutch|polish|russian|turkish|arabic|hindi|chinese|japanese|korean)\b|"
     r"^(?:bitte )?antworte (?:mir )?(?:bitte )?(?:nur )?auf \w+|^(?:por favor,? )?resp[oó]nde(?:me)? en \w+|"
+    r"^отвечай(?:те)? (?:мне )?(?:только )?(?:по-\w+|на \w+ом\b)|^rispondi(?:mi)? in \w+|^responda(?:-me)? em \w+|"
     r"^réponds(?:-moi)? en \w+|^[^。]{0,12}请(?:都|只|一律)?用[^，。]{1,6}(?:回答|回复|交流)|"
     r"^no more (?:emoji|comment|apolog|question|test|mock|list|bullet|todo|placeholder|explanation|summar|change|commit|"
     r"abbreviation|file|dependenc|print|log|hack|workaround|shortcut|guess|semicolon|tab|warning|disclaimer|typo)[a-z]*\b|"
@@ -99,14 +112,20 @@ _ORDERS: Final = lazy(
     r"^(?:bitte )?(?:immer|stets|niemals|nie|keine?n?) (?!wieder|noch|mal)|"
     r"^(?:bitte )?(?!(?:ich|wir|es|er|sie|das|die|der|den|man|da|dann|so|aber|leider|warum|wieso|weshalb|wie|was|wer|wo|wann|"
     r"hab\w*|ist|sind|war\w*|kann|wird|dies\w*|mein\w*|unser\w*|eine?\w?|geht|läuft|klappt|funktioniert|stürzt|kommt|gibt)\b)"
-    r"[a-zäöüß]{3,} (?:[\w./-]+ ){0,5}?(?:immer|stets|niemals|nie|nur noch|nicht mehr)\b(?! noch| wieder)|"
+    r"[a-zäöüß]{3,} (?:[\w./-]+,? ){0,5}?(?:immer|stets|niemals|nie|nur noch|nicht mehr)\b(?! noch| wieder)|"
     r"^(?:bitte )?(?:benutze?|verwende?|nutze?|schreibe?|mache?|setze?|füge?|erstelle?|lösche?|ändere?|lege?|committe?|pushe?) "
     r"(?:mir |bitte )?(?:keine?[nmrs]?|nichts)\b|^(?:bitte )?frage? mich (?:vorher|erst|immer|bevor)\b|"
     r"^(?:alle|jede[rs]?|sämtliche) [^.]{2,50}\b(?:müssen|muss|sollen|soll|dürfen|darf) |"
     r"^(?:bitte )?(?:führe?|starte?|prüfe?|teste?|mache?|schreibe?) [^.]{0,30}\b(?:vor|nach|bei) jede[mr]\b|"
     r"^(?:bitte )?(?:nimm|nutze?|be?nutze?|verwende?) [\w.+/-]+,? (?:und )?(?:nicht|statt) [\w.+/-]+\W*$|"
     r"^(?:wenn|falls) [^,:?]{3,60}[,:] (?:bitte )?[a-zäöüß]{3,}e? (?:bitte )?(?:immer|nie|niemals|stets)\b|"
+    r"^(?:bitte )?lass(?:t|en sie)? (?!mich|uns|es\b|das\b|ihn|sie\b)[^.,?!]{3,50} (?:in ruhe|unangetastet)\W*$|"
+    r"^(?:bitte )?[^.?!]{3,60}\b(?:gehör(?:t|en)|legst?|lege?|schreibe?|speichere?) [^.?!]{2,60}(?:,| und) nirgends sonst\W*$|"
+    r"^ab (?:morgen|nächste[rmn] \w+|\w+tag|mittwoch)\b (?:bitte\b|keine? [^.?!]{3,40} mehr\W*$)|"
     # Spanish
+    r"^deja en paz (?!a )\w|^(?:pon|guarda|escribe)\b[^.?!]{3,80}(?:,| y) en ning[uú]n otro (?:sitio|lugar|lado)\W*$|"
+    r"^a partir del? (?:mañana|lunes|martes|miércoles|jueves|viernes|sábado|domingo|próxim\w+ \w+),? "
+    rf"(?:no (?={_EN_ESPANOL})|nunca \w+(?:as|es)\b)|"
     r"^(?:por favor,? )?usa [\w.+/-]+,? (?:y )?no [\w.+/-]+\W*$|"
     rf"^(?:(?:por favor|por cierto|además),? )?(?:no(?= {_EN_ESPANOL})|nunca|jamás|siempre) (?:me |lo |la |le )?"
     r"(?!\w+ies\b|(?:matter|longer|other|further|better|wonder|"
@@ -124,6 +143,12 @@ _ORDERS: Final = lazy(
     r"^(?!(?:elle|celle|même|presque|comme)\b)[a-zéèê]{3,}e toujours (?:d(?:es|u|e la) |d['’]|les? |la |l['’]|une? |en |avec |"
     r"avant |après |à |mon |ma |mes |ton |ta |tes )|^(?:il faut|on doit|tu dois|vous devez) (?:toujours|impérativement)\b|"
     r"^toujours [a-zéè]+(?:er|ir|re) \w|^jamais (?:de |d['’])|^surtout,? ne \w+ (?:pas|jamais)\b|"
+    r"^laisse[rz]? (?!-|moi|nous|ça|tomber)[^.,?!]{3,50} tranquilles?\W*$|^plus jamais (?:de |"
+    r"d['’])[^.?!]{3,40}s['’]il (?:te|vous) pla[iî]t\W*$|"
+    r"^(?:mets|mettez|range|écris)\b[^.?!]{3,80}(?:,| et) nulle part ailleurs\W*$|"
+    r"^à partir de (?:demain|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche),? (?:merci de (?!votre\b)\w+(?:er|ir|"
+    r"re)\b|ne [\w'-]+ (?:pas|"
+    r"jamais|plus)\b)|"
     # Portuguese
     r"^use [\w.+/-]+,? (?:e )?não [\w.+/-]+\W*$|"
     rf"^(?:por favor,? )?(?:nunca|jamais|não|sempre) {_EM_PORTUGUES}\b|^{_EM_PORTUGUES} sempre\b|^(?:você )?deve sempre \w|"
@@ -134,7 +159,10 @@ _ORDERS: Final = lazy(
     r"^(?:non )?(?:devi|dovete) (?:sempre|mai)\b|"
     # Russian
     r"^используй(?:те)? [\w.+/-]+,? а не [\w.+/-]+\W*$|"
-    r"^(?:пожалуйста,? )?(?:всегда|никогда не|не|обязательно) \w+(?:й|ь|йте|ьте)\b|^\w+(?:й|ь|йте|ьте) (?:всегда|только)\b|"
+    r"^(?:пожалуйста,? )?(?:всегда|никогда не|не|обязательно) \w+(?:й|ь|йте|ьте)\b|^(?:теперь )?(?!теперь\b)\w+(?:й|ь|йте|"
+    r"ьте) (?:всегда|только)\b|"
+    r"^(?:больше не|с (?:завтра\w*|понедельника|вторника|среды|четверга|пятницы|субботы|воскресенья),? не) (?:\w+(?:й|"
+    r"йте)|пиши|пишите)\b|"
     # Chinese, Japanese, Korean
     r"^请?用[\w.+/-]{2,20}[，,]?(?:不要?用?|别用|而不是)[\w.+/-]{2,20}[。！]?$|"
     r"^[\w.+/-]{2,20}ではなく、?[\w.+/-]{2,20}を?使(?:って|う)|^[\w.+/-]{2,20} 말고 [\w.+/-]{2,20}[를을]? ?(?:써|사용)|"
@@ -153,12 +181,15 @@ _ANYWHERE: Final = lazy(
     r"ausführen)\W*$|(?:^|, |\b(?:aber|und) )(?:bitte )?(?:pushe?|committe?|merge|deploye?|lösche?|"
     r"veröffentliche?|sende?|schicke?|"
     r"starte?|ändere?)(?: es| das| bitte| noch){0,2} nicht\W*$|"
-    r"\b(?:ab (?:jetzt|sofort)|von nun an|künftig|in zukunft)\b|\bdu (?:darfst|sollst|musst)\b|"
+    r"\b(?:ab (?:jetzt|sofort)|von nun an|künftig|in zukunft)\b|\bdu (?:darfst|sollst)\b(?:[^.?!]|"
+    r"\.(?=\w)){0,120}\b(?:nie|niemals|nur|nicht|"
+    r"nichts|keine?\w?|immer|stets|jede\w?)\b|\bdu musst\b[^.?!]{0,120}\b(?:immer|stets|jede\w?)\b|"
     r"\b(?:und|bitte|dann) (?:antworte|schreibe?|verwende|be?nutze|frage?|mache?|teste|prüfe|sage?|speichere) "
     r"(?:mir |mich |bitte )?(?:immer|stets|nie|niemals)\b|\bmich,? bevor du\b|"
     r"\b(?:auf keinen fall|unter keinen umständen)\b|\b(?:darf|dürfen)\b [^.]{0,40}\b(?:nie|niemals|keinesfalls)\b|"
     r"\b(?:a partir de (?:ahora|agora)|de ahora en adelante|désormais|dorénavant|à partir de maintenant|"
     r"daqui (?:em|para a) diante|d['’]ora in (?:poi|avanti)|da (?:adesso|ora) in (?:poi|avanti))\b|"
+    r"(?:,? and|;) keep (?:\w+ ){1,3}(?:under|below|within) \d|"
     r"\b(?:отныне|впредь|с этого момента)\b|\bни в коем случае не \w+(?:й|ь|йте|ьте)\b",
     re.IGNORECASE,
 )
@@ -251,6 +282,9 @@ _ENGLISH: Final = (
         rf"(?:if|when(?:ever)?) {_DOUBT}[^,?]{{0,60}},? (?:please |always |first |then |just |immediately )*(?:stop|pause|"
         rf"ask|tell me|warn me|"
         r"ping me|check with me|do(?: not|n['’]?t) (?:guess|assume|invent|proceed|continue)|never guess|look it up)\b|"
+        r"when(?:ever)? you (?:add|rename|change|create|delete|remove|write|edit|touch|move|introduce|update|install|cite) "
+        rf"(?:anything|something|(?:an?|any|some)(?: new)? (?:[\w-]+ )?{_THING})[^,?!]{{0,40}}, "
+        rf"(?:please |always |also |never )*{_AN_ORDER}\b|"
         r"(?:if|when(?:ever)?|as soon as|once) (?=[^,?]*\b(?:an?|any\w*|some\w*|twice|more than|ever)\b)(?!you (?:need|have|"
         r"want|like|find|could|can|get)\b)[^,?]{3,90}, (?:please |always |first |then |just |immediately )*(?:(?:stop|pause|"
         r"abort)(?: (?:it|there|working|at "
@@ -480,7 +514,7 @@ _OF_A_THING: Final = lazy(
     r"(?:die |der )?(?!(?:das|es|er|sie|wir|ich|man|du) )(?-i:[A-ZÄÖÜ])[\w-]+ (?:dürfen|darf) (?:nie|niemals|nicht|keinesfalls) "
     r"[^.?!]{2,60} ?werden\W*$|[\w./ -]{3,40} (?:is|are|stays?|remains?) (?:strictly |completely |totally )?off[- ]limits\b|"
     rf"(?:the |all |new )?(?:[\w-]+ )?{_THING} (?:goe?s?|lives?|belongs?) (?:in|into|under|inside|next to|on|"
-    rf"to) [^,;–—]{{1,50}}, (?:and )?(?:not|never) (?:in|into|next to|under|to|on|at|inside)\b",
+    rf"to) [^,;–—]{{1,50}}, (?:and )?(?:nowhere else|(?:not|never) (?:in|into|next to|under|to|on|at|inside))\b",
     re.IGNORECASE,
 )
 _CALLED: Final = lazy(

@@ -74,6 +74,30 @@ def test_a_rule_is_told_by_its_form_in_ten_languages(rule: str) -> None:
     assert [fact.kind for fact in stated(rule)] == ["rule"]
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Leave the print styles alone.", "Treat vendor/ as off limits.", "Write outputs to /srv/out, and nowhere else.",
+        "Error types go in errors.rs, and nowhere else.", "No unsafe blocks, ever.",
+        "When you add a module, add a line to MAP.md.",
+        "When you rename something, update the docs.", "Only cite papers from 2018 or later.", "Only open the gate when I ask.",
+        "From next sprint on, please run the benchmarks.", "Starting Monday, use the new cluster.",
+        "Start each answer with a summary.", "Bot, keep answers short please.",
+        "Use 4 spaces, and keep lines under 100 characters.",
+        "Commit, don't push.", "Lass die Server im Keller in Ruhe.", "Backups gehören nach /srv/b, und nirgends sonst.",
+        "Ab nächster Woche bitte keine Updates am Vormittag.", "Sprich mich bitte mit Du an, nie mit Sie.",
+        "Laisse le dossier legacy tranquille.", "Mets les scripts dans bin/, et nulle part ailleurs.",
+        "À partir de lundi, merci de lancer les tests.", "Deja en paz la carpeta vieja.", "A partir del lunes, no hagas copias.",
+        "Pon los informes en /srv, y en ningún otro sitio.", "Отвечай только по-русски.", "Теперь используй только одну ветку.",
+        "Больше не пиши комментарии.", "Rispondi in italiano.", "Responda em inglês.",
+    ],
+)  # fmt: skip
+def test_what_is_to_be_left_alone_or_holds_from_a_day_on_is_a_rule(rule: str) -> None:
+    """And what goes nowhere else, is never to be, or is done whenever the agent does something."""
+    assert is_rule(rule)
+    assert [fact.kind for fact in stated(rule)] == ["rule"]
+
+
 @pytest.mark.parametrize("rule", LED)
 def test_words_in_front_and_a_request_for_consent_behind_hide_no_rule(rule: str) -> None:
     """They say nothing of it."""
@@ -119,6 +143,14 @@ def test_how_somebody_is_to_be_called_is_a_rule(rule: str) -> None:
         "remote: You are not allowed to push code to protected branches.", "The error says: You are not allowed to push.",
         "Imagine a rule like: all tests must be green.",
         'My colleague wrote: "nothing gets merged without my approval".', "The README says that every commit must be signed.",
+        "The bug happens on Windows and nowhere else.", "No luck, ever.", "When you write a book, start early.",
+        "When you merge two lists, sort them.", "Only go there when the weather is good.",
+        "Leave me alone.", "Lass mich in Ruhe.",
+        "From Monday on the shop is open.", "Starting tomorrow I work from home.", "Close all branches by Friday.",
+        "Ab Montag bin ich nie mehr im Büro.", "Laisse-moi tranquille.", "Plus jamais de vacances avec lui !",
+        "À partir de lundi, merci de votre compréhension.", "Теперь только чай.", "С понедельника не работает лифт.",
+        "Voortaan rijdt de bus om acht.", "We hebben nooit getest.", "Od teraz mieszkam w Krakowie.",
+        "Bundan sonra orada yaşıyorum.",
         "Is it true that nobody may deploy on Fridays?", "Should all timestamps be UTC?",
     ],
 )  # fmt: skip
