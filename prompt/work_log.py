@@ -20,7 +20,18 @@ from typing import Any, Final, NamedTuple
 from ..records import Row, ToolCall
 from ..text import markers, salience, statements, tasks, turns
 from ..text.others import label, own_words
-from ..text.statements import NOBODY, amends, is_rule, lifts, may_amend, may_turn, meant, replaces
+from ..text.statements import (
+    NOBODY,
+    amends,
+    corrects,
+    is_rule,
+    lifts,
+    may_amend,
+    may_correct,
+    may_turn,
+    meant,
+    replaces,
+)
 from . import shell
 
 _ARGUMENT_CHARS: Final = 200_000
@@ -710,7 +721,10 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
     One that replaces or lifts an earlier one of the same speaker by its words names it. A name in front of a rule is a speaker.
     """
     out: dict[str, Rule] = {}
+    before_: dict[str | None, int] = {}
     for row in users:
+        last = before_.get(speakers.get(row.store_id))
+        before_[speakers.get(row.store_id)] = row.store_id
         for sentence in _rules_of(markers.typed(row.text)[:_READ_CHARS]):
             key = salience.normal(sentence)
             out.pop(key, None)
@@ -718,7 +732,11 @@ def rules(users: Iterable[Row], speakers: Mapping[int, str] = NOBODY) -> list[Ru
             gone = [
                 rule.text
                 for rule in out.values()
-                if (speakers.get(rule.row.store_id), label(rule.text)) == who and replaces(sentence, rule.text)
+                if (speakers.get(rule.row.store_id), label(rule.text)) == who
+                and (
+                    replaces(sentence, rule.text)
+                    or corrects(sentence, rule.text, follows=rule.row.store_id in (last, row.store_id))
+                )
             ]
             before = [out.pop(salience.normal(each)) for each in meant(sentence, gone)]
             if not before and not is_rule(sentence) and not any(amends(sentence, rule.text) for rule in out.values()):
@@ -743,7 +761,9 @@ def ruling(row: Row) -> int:
 @lru_cache(maxsize=_REMEMBERED)
 def _rules_of(text: str) -> tuple[str, ...]:
     said = turns.sentences(own_words(text))
-    ruling = (each for each in said if is_rule(each) or lifts(each) or may_amend(each) or may_turn(each))
+    ruling = (
+        each for each in said if is_rule(each) or lifts(each) or may_amend(each) or may_turn(each) or may_correct(each)
+    )
     return tuple(islice(ruling, _RULES_OF_A_MESSAGE))
 
 

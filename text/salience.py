@@ -144,9 +144,15 @@ GERMAN_MONTHS: Final = "(?:Januar|Februar|März|April|Mai|Juni|Juli|August|Septe
 #: A title in front of a name ends no sentence.
 _TITLED = r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)(?<!\bProf\.)"
 _SENTENCE_END = lazy(rf"(?<=[.!?]){_TITLED}(?!(?<=\d\.)\s+{GERMAN_MONTHS}\b)\s+|(?<=[。！？])|\n+")
-_QUOTES = lazy('["“«„「]')
+_QUOTES = lazy("[\"“«„「‘‚']")
+#: A quotation in single marks, in which an apostrophe ends nothing.
+SINGLE: Final = (
+    r"(?<!\w)'(?=[^\s\d])(?:[^'\n]|(?<=\w)'(?=\w)){1,600}(?<=\S)'(?!\w)|"
+    r"‘(?:[^‘’\n]|(?<=\w)’(?=\w)){1,600}’|‚[^‚‘\n]{1,600}‘"
+)
 _QUOTATION = lazy(
-    r"(?<!\w)\"(?=\S)[^\"\n]{1,600}(?<=\S)\"(?!\w)|“[^“”\n]{1,600}”|«[^«»\n]{1,600}»|„[^„“\n]{1,600}“|「[^「」\n]{1,600}」"
+    r"(?<!\w)\"(?=\S)[^\"\n]{1,600}(?<=\S)\"(?!\w)|“[^“”\n]{1,600}”|«[^«»\n]{1,600}»|„[^„“\n]{1,600}“|「[^「」\n]{1,600}」|"
+    rf"{SINGLE}"
 )
 _LIST_MARK = lazy(r"(?:[-*•]|\d{1,3}[.)])\s+")
 _DIRECTIVE = lazy(

@@ -27,6 +27,15 @@ _NOT: Final = lazy(
     r"|不|别|勿|禁止",
     re.IGNORECASE,
 )
+_CORRECTS: Final = lazy(
+    r"(?=\w)(?P<no>(?:(?:no|nope|nein|non|não|нет|nee|hayır|yok|actually|sorry|oops|wait|hm+|correction|doch)\b[\s,.:–-]*)+)?"
+    r"(?P<make>(?:(?:please|let['’]?s) )*make (?:it|that) )?"
+    r"(?P<rather>(?:rather|lieber|mejor|plutôt|meglio|melhor|лучше|liever|lepiej)\b,? )?"
+    r"(?(no)|(?(make)|(?(rather)|(?!))))",
+    re.IGNORECASE,
+)
+_FIGURE: Final = lazy(r"\d")
+_IS: Final = lazy(r"\b(?:can|may|should|must|is|are)\b", re.IGNORECASE)
 #: Of an order, that it is for no deed: "push nothing".
 _NOTHING: Final = lazy(r"\b(?:nothing|nichts|nada|rien|niente|ничего)\b", re.IGNORECASE)
 _CHANGE: Final = lazy(
@@ -112,6 +121,7 @@ _LIFTING: Final = frozenset(
     olvida cancela quita esa regla instrucción preferencia hace falta que es necesario tienes hay sobre en
     oublie annule cette consigne plus besoin""".split()
 )
+_PERSONS: Final = frozenset(("him", "her", "ihn"))
 _ONCE_MORE: Final = frozenset(("again", "wieder", "doch"))
 #: What is lifted for once, or for one thing, holds on.
 _ONCE: Final = lazy(
@@ -243,18 +253,29 @@ _SHORT: Final = re.compile(
     re.IGNORECASE,
 )
 _LEAST_CJK: Final = 6  # signs of a rule in a script without blanks
-QUOTED: Final = lazy(r"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`")
+QUOTED: Final = lazy(
+    rf"\"[^\"\n]*\"|“[^”\n]*”|«[^»\n]*»|„[^“\n]*“|「[^」\n]*」|{salience.SINGLE}|(?<!\w)'[^'\n]*'(?!\w)|`[^`\n]*`"
+)
 _NO_RULE: Final = lazy(
-    r"^(?:error|warning|warn|fatal|info|debug|exception|note|remote)\b ?[:\]]|^(?:imagine|suppose|pretend)\b|"
+    r"^(?:error|warning|warn|fatal|info|debug|exception|note|remote)\b ?[:\]]|"
+    r"^(?:(?:hypothetically|now|so|ok(?:ay)?|and|but|just)[, ]+)*(?:let['’]?s (?:assume|say)|"
+    r"(?:let['’]?s )?(?:imagine|suppose|pretend)|say (?:i|we|you|they|he|she|it))\b|"
+    r"^(?:angenommen|nehmen wir an|stell(?:t|en sie)? (?:dir|euch|sich) vor|supposons|imaginons|imagine[zs]?|supongamos|"
+    r"imagina|допустим|представь(?:те)?|предположим)\b|^(?:假设|假如|假定)|"
     r"\b(?:says|said|states?|stated|tells|told|claims?|mentions?|reads|wrote|warned|insisted|according)\b[^.]{0,30}?"
     r"(?:[:,]| that\b| to\b| never\b| always\b)|"
     r"\b(?:do not|don['’]?t|doesn['’]?t|needn['’]?t) (?:have|need) to\b|\bno need to\b|"
     r"^(?:we|they|you) (?:do not|don['’]?t) need\b(?!.*\b(?:never|always)\b)|\bnot necessary\b|"
-    r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic)\b|\b(?:should|must) (?:never )?have been\b|\bshould never happen\b|"
+    r"^(?:the|an?|his|her|their|this) (?:[\w-]+ ){1,3}(?:complains?|insists?|prints?|shows?|warns?|reports?|demands?): |"
+    r"\b(?:to|call(?:ed)?|named|titled|labell?ed) (?-i:Never|Always|Don['’]t|Do not|Must)\b|"
+    r"^(?:please )?(?:write|tell|make up|compose|draft) (?:me )?an? [\w -]{1,40}\b(?:in which|about an?|who|whose)\b|"
+    r"\bn['’]oublie[sz]? pas\b|^не (?:переживай|волнуйся|беспокойся|торопись)|"
+    r"\bdon['’]?t (?:worry|bother|hesitate|mind|panic|rush|get me wrong)\b|\b(?:should|must) (?:never )?have been\b|"
+    r"\bshould never happen\b|"
     r"^(?!\W*(?:if|when|whenever|whoever|once|unless|only|as soon as)\b)[^.:]{0,200}?"
     r"\b(?:replies|replied|answered|shouts?|shouted|whispers?|whispered|yells?|yelled|asks|asked)\b[^.:]{0,20}:|"
     r"\bmust (?:have )?been?\b (?:the|a|an|some)\b|\bi (?:always|never) (?!want|need|prefer|expect)|"
-    r"\b(?:docs|people|some|others|experts) say\b|, (?:says|said|sagt|dice|dit) \w|"
+    r"\b(?:docs|people|some|others|experts) (?:always |often |usually )?say\b|, (?:says|said|sagt|dice|dit) \w|"
     r"^(?:never|always) (?:seen|saw|say never|had|been|heard|nice|an? (?:great |real )?(?:pleasure|joy|treat|delight)|here|"
     r"happy|glad|"
     r"(?:good|great) to|up for)\b|"
@@ -265,7 +286,8 @@ _NO_RULE: Final = lazy(
     r"\bnever change\W*$|\b(?:you|he|she|they|that|it|this|there|which) must be\b|\bmust have [a-z]{2,}(?:ed|en|ne)\W*$|"
     r"^(?:it|this|that|there)(?:['’]s| is| was) (?:just |simply )?(?:always|never)\b|\b(?:i|we) (?:\w+ )?remember\b|"
     r"^remember (?:when|how|that time)\b|\bif (?:you|we|i|they) must\b|^(?:maybe|perhaps)\b|\bi(?:['’]d| would) never\b|"
-    r"\bshould(?:n['’]?t| not| never) have (?:\w+(?:ed|en)|done|made|gone|let|put|said|told)\b|"
+    r"\bshould(?:n['’]?t| not| never) have (?:\w+(?:ed|en)|done|made|gone|let|put|said|told|sold|bought|brought|"
+    r"sent|spent|lost|built|kept|come|run|paid|won|left|got)\b|"
     r"^(?:they|users?|people|customers?|clients?|he|she|everyone|everybody|nobody) (?:\w+ )?(?:(?:do not|don['’]?t) )?wants?\b|"
     r"\b(?:the|this|that|my|our|your|his|her|its|an?) (?:[\w'’-]+ ){1,3}(?:always|never) [a-z]{2,}[^s\W]s\b(?<!us)(?<!is)|"
     r"^(?:all|every|each|any|no one|nobody|everyone|everybody) (?:(?:[\w-]+ ){0,2}?(?:people|persons?|passengers?|players?|"
@@ -311,6 +333,13 @@ _TOLD: Final = lazy(
 )
 #: What a speaker is, does, has or supposes himself, in words that in an order would be a rule.
 _OF_ONESELF: Final = lazy(
+    r"(?:\bwould|['’]d) (?:never|always)\b(?! (?:want|expect|prefer|like)\b)|^i wish\b|\bif only (?:i|we|you|they|he|she|it)\b|"
+    r"\beven if (?:i|we|you|they|it|he|she) (?:never|always)\b|\b(?:i|he|she|it|they|people|nobody|one) (?:can|"
+    r"could) (?:never|always)\b|"
+    r"\bi must (?!approve|agree|confirm|sign|see|know|review)|^(?:and |but |so |then )?you must [a-z]+ (?:it|this|"
+    r"that)\W*$|\bor never\b|"
+    r"\bnever (?:than|say never)\b|^(?-i:[A-Z][a-z]+) (?:never|always) [a-z]{2,}[^s\W]s\b(?!.* without\b)|"
+    r"^nigdy nie (?:\w+[łm]\w{0,3}|mów)\b|^nie (?:mam|wiem|jestem|rozumiem|pamiętam|ma|jest)\b|"
     r"\bi(?:['’](?:m|ve|d|ll)| am| have| had| was| will) (?:\w+ )?(?:always|never)\b|"
     r"^from now on,? i(?:['’](?:m|ll)| am| will)\b(?! (?:only |always )?(?:the only|expect|want|need|accept|require|insist)\b)|"
     r"\bthanks for always\b|"
@@ -379,7 +408,7 @@ _SPEAKING: Final = frozenset(
     ("answer", "speak", "talk", "spreche", "sprich", "habla", "parle", "parla", "fala", "говори")
 )
 _NO_WORDS: Final[frozenset[str]] = frozenset()
-_I_SAY: Final = lazy(r"\b(?:i|as i) (?:said|told|say)\b", re.IGNORECASE)
+_I_SAY: Final = lazy(r"\bi (?:said|told(?! (?:him|her|them|my|the|everyone|people)\b)|say)\b", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+(?:[./-]\w+)*")
 _HYPHENS: Final = re.compile(r"(?<=\w)-(?=[^\W\d])")
 _HAN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -413,6 +442,33 @@ def may_amend(sentence: str) -> bool:
 def amends(later: str, earlier: str) -> bool:
     """Does an order of one thing say that it be otherwise, of which an earlier rule speaks?"""
     return may_amend(later) and not _words(later).isdisjoint(_words(earlier))
+
+
+def may_correct(sentence: str) -> bool:
+    """Does a sentence begin as one that gives what was said another value?"""
+    return len(sentence) <= _TAKING_BACK_CHARS and _CORRECTS.match(sentence) is not None and not asks(sentence)
+
+
+def corrects(later: str, rule: str, *, follows: bool) -> bool:
+    """Does a sentence give a rule another value? ``follows``: it stands right behind it, so it need not name the thing.
+
+    Without its thing it must have the place of the value: the word in front of it, or a figure as the rule has.
+    """
+    found = _CORRECTS.match(later) if may_correct(later) else None
+    if found is None:
+        return False
+    said = _CLAUSES.split(later[found.end() :])[0].split()
+    others = [each for each in said if not _FIGURE.search(each)]
+    figures = len(others) < len(said) and _FIGURE.search(rule) is not None
+    subject = _words(" ".join(said[:2]))
+    if figures and found["no"] and not _words(rule).isdisjoint(subject) and _IS.search(" ".join(said)):
+        return True
+    if not follows or not 0 < len(said) <= _FEW_WORDS:
+        return False
+    in_place = len(said) > 1 and re.search(rf"\b{re.escape(said[0])} \w+", rule, re.IGNORECASE) is not None
+    figures = figures and all(len(each) < _LEAST_WORDS or each in rule for each in others)
+    anew = found["no"] is not None and found["make"] is not None and len(said) < _LEAST_WORDS
+    return figures or anew or (in_place and found["rather"] is not None)
 
 
 def takes_back(text: str) -> bool:
@@ -651,7 +707,15 @@ def _is_lifted(rule: str, lifting: str) -> bool:
         if _IN_SOME_CASES.search(lifting):
             return False
         words = _words(next(filter(None, allowed.groups())))
-        return _negative(rule) and _stems(words - _ONCE_MORE, _STEM) == _stems(_words(rule), _STEM)
+        topic = _stems(words - _ONCE_MORE - _PERSONS, _STEM)
+        bans = [each for each in _CLAUSES.split(rule) if _negative(each)]  # beside it stands why, or how long
+        banned = [_stems(_words(each), _STEM) for each in (rule, *(bans if len(bans) == 1 else ()))]
+        one = not words.isdisjoint(_PERSONS)  # "ping him": of whom the ban says the name
+        return (
+            _negative(rule)
+            and bool(topic)
+            and any(topic == each or (one and topic < each and len(each) - len(topic) == 1) for each in banned)
+        )
     said = _lifted(lifting)
     phrases = [phrase for split in (_WHEN, _WHERE_ELSEWHERE) for phrase in split.split(said)[1:]]
     topic, part = _stems(_words(said), _STEM) - _LIFTING, _stems(_words(" ".join(phrases)), _STEM) - _LIFTING

@@ -212,6 +212,7 @@ REPLACED = [
         ("Never push to main.", "You can push to main for now."),
         ("Never push to main.", "You can push to main from Fridays on now."),
         ("Always use tabs.", "You can use tabs again."),
+        ("Never push to main.", "You can push it again."),
         ("Never push to main.", "If the build is green, you can push to main now."),
         ("Never push to main.", "After the freeze you can push to main again."),
         ("Never push to main.", "Only when I ask you may push to main again."),
@@ -224,6 +225,76 @@ REPLACED = [
 def test_a_leave_for_less_than_was_forbidden_lifts_nothing(old: str, leave: str) -> None:
     """Nor one with a condition, nor one of what was never forbidden."""
     assert not statements.replaces(leave, old)
+
+
+@pytest.mark.parametrize(
+    ("rule", "correction"),
+    [
+        ("From now on, turn off the porch light at eleven.", "Actually, make it midnight."),
+        ("Keep PRs under 400 lines.", "Make that 300."),
+        ("Never deploy after 17:00.", "Sorry, 18:00."),
+        ("Verwende ab jetzt nur noch Berichte um sechs.", "Lieber um sieben."),
+        ("De ahora en adelante apaga las luces a las once.", "Mejor a las doce, los viernes hay cena."),
+    ],
+)
+def test_a_correction_right_behind_a_rule_gives_it_another_value(shared: World, rule: str, correction: str) -> None:
+    """It need not name the thing again; the rule is told beside it."""
+    live = chat().user(rule).says("Yes.").user(correction).says("Yes.")
+    rows = [row for row in prose(shared, live) if row.head.role == "user"]
+    assert [(each.text, each.replaces and each.replaces.text) for each in work_log.rules(rows)] == [(correction, rule)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("Never use npm.", "Make it work."),
+        ("Never use npm.", "No, I'm serious."),
+        ("Never deploy after 17:00.", "Actually, there are 3 bugs."),
+        ("Never call before 9.", "Wait 5 minutes."),
+        ("Never deploy after 17:00.", "Actually, I deploy to server 3 now."),
+        ("Keep PRs under 400 lines.", "Make 3 copies."),
+        ("Always answer in German.", "Rather not today, thanks."),
+    ],
+)
+def test_what_corrects_nothing_leaves_the_rule_in_force(shared: World, rule: str, said: str) -> None:
+    """A figure of something else is no other value."""
+    assert ruled(shared, rule, said) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("asked", "replies", "finished"),
+    [
+        ("Build the table, then mail it to Dana.", ["The table is built. I have not mailed it."], False),
+        (
+            "Build the table, then mail it to Dana.",
+            ["The table is built. I haven't mailed it.", "Done, mailed it."],
+            True,
+        ),
+        ("Commit the change but don't push it.", ["Committed. I have not pushed it."], True),
+        ("Fix the login page.", ["Fixed the login page. I have not touched anything else."], True),
+    ],
+)
+def test_a_request_is_open_while_a_reply_says_that_a_part_is_not_done(
+    shared: World, asked: str, replies: list[str], finished: bool
+) -> None:
+    """Unless the request forbids that part."""
+    live = chat().user(asked).says(replies[0])
+    for reply in replies[1:]:
+        live = live.user("Go on.").says(reply)
+    rows = prose(shared, live)
+    assert (rows[0].store_id in work_log.closed(rows)) is finished
+
+
+@pytest.mark.parametrize(
+    ("old", "leave"),
+    [
+        ("Don't restart the broker, a migration is running.", "You can restart the broker again."),
+        ("Don't ping Luis, he is away.", "Luis is back. You can ping him again."),
+    ],
+)
+def test_a_leave_lifts_a_ban_that_gave_a_reason(shared: World, old: str, leave: str) -> None:
+    """What stands beside the ban need not be said again, nor the name of whom it was about."""
+    assert old not in ruled(shared, old, leave)
 
 
 @pytest.mark.parametrize(("old", "new"), REPLACED)

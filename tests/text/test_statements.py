@@ -6,7 +6,7 @@ import pytest
 from worlds.linear import LIMIT, excess
 
 from hermes_lcm.ledger.facts import stated
-from hermes_lcm.text import salience, statements
+from hermes_lcm.text import salience, statements, turns
 from hermes_lcm.text.others import label, own_words
 from hermes_lcm.text.statements import is_order, is_rule, lifts, replaces
 
@@ -167,6 +167,67 @@ def test_logs_are_looked_for_in_linear_time(text: str) -> None:
 def test_what_was_never_or_always_so_is_told_and_rules_nothing(told: str) -> None:
     """Past tense, whoever did it."""
     assert not is_rule(told)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "If we were a museum, we would never lend this vase.", "We'd always ask twice for that price.",
+        "My sister would never let you open the gate.", "I can never find the spare key.", "They could never agree on a colour.",
+        "I wish people would always knock.", "If only they never moved the button.", "Even if you never need it, keep the box.",
+        "They should never have sold the boat.", "Hypothetically, suppose we only use one source.",
+        "Let's say we never mention the price.", "Say we always retry: does it help?", "Nehmen wir an, du darfst nie schlafen.",
+        "Angenommen, wir dürfen nie neu starten.", "假设我们永远不要重启。", "You must try this!",
+        "Ella never replies before noon.",
+        "The checker complains: do not use globals.", "Rename the switch to Never ask again.", "I told him to never ring again.",
+        "Write a story in which a robot must always obey.", "Now or never, as my aunt says it.",
+        "N'oublie pas la fête de samedi.",
+        "Du musst morgen nicht kommen.", "Du darfst jetzt die Pumpe neu starten.", "Du musst mal den neuen Film sehen.",
+        "Du sollst gleich Anna anrufen.", "Nigdy nie byłem w Gdańsku.", "Nie mam czasu na to.", "Не переживай из-за этого.",
+    ],
+)  # fmt: skip
+def test_what_would_be_and_what_others_do_rules_nothing(said: str) -> None:
+    """Nor what is supposed, wished, missed, a name, or an order of one thing."""
+    assert not any(is_rule(each) for each in turns.sentences(said))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Du darfst nie ohne Rückfrage pushen.", "Du darfst die Datei a.env nicht anfassen.", "Du sollst keine Emojis verwenden.",
+        "Du musst vor jedem Commit die Tests laufen lassen.", "You can never push to main.",
+        "Before you deploy, I must approve it.",
+        "Functions should never have side effects.", "Even if I ask, never push to main.", "I said never push to main.",
+        "If only one test fails, never merge the branch.", "Code never ships without a review.",
+    ],
+)  # fmt: skip
+def test_rules_in_similar_words_are_rules(rule: str) -> None:
+    """What is forbidden by a "can never" or for a case is an order."""
+    assert is_rule(rule)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The sign says 'Never feed the swans. Always close the gate.' Put that on the poster.",
+        "The guide says ‘Never open the lid. Don’t lift it, always slide it.’ Is that so?",
+        "Der Chef sagt: ‚Nie am Montag. Immer erst dienstags.‘ Na ja.",
+        "Elle dit : 'Ne poussez jamais le soir. Testez toujours.' Bof.",
+        "他说过：‘永远不要周五上线。一定要先测试。’",
+    ],
+)
+def test_sentences_within_single_marks_are_somebody_elses(said: str) -> None:
+    """An apostrophe in them ends nothing."""
+    assert not any(is_rule(each) for each in turns.sentences(said))
+    assert [fact.text for fact in stated(said) if fact.kind == "rule"] == []
+
+
+@pytest.mark.parametrize(
+    "said", ["The '90s theme stays. Never touch the users' theme.", "Keep the dogs' names. Never mix the cats' names."]
+)
+def test_apostrophes_hide_no_rule(said: str) -> None:
+    """Of a year or a plural."""
+    assert any(is_rule(each) for each in turns.sentences(said))
 
 
 @pytest.mark.parametrize(
