@@ -33,7 +33,7 @@ from .errors import LcmError, StoreError, worded
 from .host import facts
 from .host.offers import CHAT
 from .ingest.transcript import StoredList, Transcript
-from .runtime import INGEST, PROCESS, Process, Runtime
+from .runtime import INGEST, PROCESS, Process, Runtime, sees_list
 from .schemas import SCHEMAS
 from .search.scope import LOCAL_PLATFORMS
 from .session import CLIENTS
@@ -424,6 +424,7 @@ class LCMEngine(ContextEngine):
             retold=runtime.oversized.shown(runtime.session(session_id), *seen)[0],
             window=threshold * self.context_length // max(1, self.threshold_tokens),
             prices=lambda: runtime.prices(*route, cached=cached, summary_model=config.summary_model), config=config,
+            listed=sees_list(self, runtime.session(session_id)),
         )  # fmt: skip
         look = runtime.superseded.look if self.rewritable() else None
         runtime.preparer.after_turn(runtime.session(session_id), request, look=look)
@@ -521,8 +522,11 @@ class LCMEngine(ContextEngine):
             seen = runtime.observe(self.session_id, messages)
             if seen is None:
                 return len(messages) > 2
-            request = Request(*seen, self.threshold_tokens, None, force=True, config=self.config)
-            return runtime.compress_pass.has_backlog(runtime.session(self.session_id), request)
+            session, config = runtime.session(self.session_id), self.config
+            request = Request(
+                *seen, self.threshold_tokens, None, force=True, config=config, listed=sees_list(self, session)
+            )
+            return runtime.compress_pass.has_backlog(session, request)
         return True
 
     @_harmless(lambda messages, *_, **__: messages)
@@ -594,7 +598,7 @@ class LCMEngine(ContextEngine):
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
             settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=config, retold=retold,
-            lacking=rotation.lacking if rotation is not None else (),
+            lacking=rotation.lacking if rotation is not None else (), listed=sees_list(self, session),
         )  # fmt: skip
         runtime.preparer.give_up(session.conversation_id)
         with runtime.db.steady():

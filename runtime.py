@@ -1199,5 +1199,25 @@ def rights_of(engine: LiveEngine, session: Session | None, session_id: str = "")
         known = above is not None and above is not engine and runtime.find_session(above.session_id)
         return rights_of(above, known or None) if above is not None and above is not engine else OWN_SESSION
     found = scope.rights(evidence(engine, session.session_id if session is not None else session_id), session)
-    shares = found.principal is not None and session is not None and runtime.sessions.shares(session)
-    return OWN_REQUEST if shares else found
+    return OWN_REQUEST if session is not None and _shares(engine, session, found) else found
+
+
+def _shares(engine: LiveEngine, session: Session, found: Rights) -> bool:
+    """Is it a branch of somebody else's conversation?"""
+    return found.principal is not None and engine.runtime.sessions.shares(session)
+
+
+def _agent(engine: LiveEngine) -> Evidence:
+    """The evidence about an engine's agent alone, without the host's row of a session."""
+    return Evidence(engine.platform, engine.host_key, worker=host.is_worker())
+
+
+def sees_list(engine: LiveEngine, session: Session) -> bool:
+    """Is no more of a session its agent's business than its list shows? Others may talk in it, or it is somebody else's."""
+    found = scope.rights(_agent(engine), session)
+    return found.shown or _shares(engine, session, found)
+
+
+def is_owners(engine: LiveEngine, session: Session) -> bool:
+    """Is an engine's agent that of the session's owner? True too where nobody is known to own it."""
+    return session.unclaimed or _agent(engine).principal == session.principal

@@ -9,7 +9,7 @@ summaries or prompts: which message is new is ``ingest``'s business.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
@@ -116,16 +116,25 @@ class MessageStore:
         *,
         unfold: Callable[[Row], Row] | None = None,
         lacks: Callable[[Row], bool] = lambda _: False,
+        only: Collection[int] | None = None,
     ) -> None:
-        """``unfold``: puts payloads back into a row that is read; ``lacks``: whether one of its payloads cannot be read."""
+        """``unfold``: puts payloads back into a row that is read; ``lacks``: whether one of its payloads cannot be read.
+
+        ``only``: the messages that are read with their texts; None: any.
+        """
         self._db = db
         self._index = index
         self._unfold = unfold
         self._lacks = lacks
+        self._only = json.dumps([*only]) if only is not None else None
         self.blocks = blocks or Blocks(db)
         self.packer = Packer(db, self.blocks)
         #: How the row ends that was appended last, by conversation: (which one, with its flags; its end).
         self._ends: dict[int, tuple[tuple[int, bytes, int], str]] = {}
+
+    def only(self, store_ids: Collection[int]) -> MessageStore:
+        """The same store, of which none but these messages are read with their texts."""
+        return MessageStore(self._db, self._index, self.blocks, unfold=self._unfold, lacks=self._lacks, only=store_ids)
 
     # -- writing ------------------------------------------------------------------------------------
     def writing(self) -> AbstractContextManager[None]:
@@ -400,6 +409,8 @@ class MessageStore:
 
     def _with_texts(self, where: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Rows with their stored JSON, for ``_decoded``. ``where``: which, and in which order."""
+        if self._only is not None:
+            where, params = f"store_id IN (SELECT value FROM json_each(?)) AND {where}", (self._only, *params)
         return self._db.query(f"SELECT {HEAD_COLUMNS}, envelope FROM messages WHERE {where}", params)
 
     def rows(self, store_ids: Sequence[int]) -> list[Row]:

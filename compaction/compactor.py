@@ -84,6 +84,7 @@ class Request:
     config: Config | None = None  # the settings for this model and platform; None: the general ones
     retold: Mapping[int, str] = field(default_factory=dict)  # other texts with which requests show messages, by place
     lacking: Sequence[int] = ()  # messages that the prompt neither shows nor covers, to be covered now
+    listed: bool = False  # what its list does not show may be others', and is not covered
 
     def shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """The list as requests show it."""
@@ -209,7 +210,7 @@ class Compactor:
         messages, entries = request.shown(request.messages), request.transcript.entries
         expected = self._with_lacking(session, request)
         shown = {store_id for entry in entries for store_id in entry.ids}
-        absent = _absent_before(expected, shown)
+        absent = {} if request.listed else _absent_before(expected, shown)
         rows = {item.store_id: item for item in expected}
         lacking = self._store.heads_of([store_id for store_id in shown if store_id not in rows])
         rows.update({store_id: expected_of(row, row.pos) for store_id, row in lacking.items()})

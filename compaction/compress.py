@@ -206,7 +206,7 @@ class CompressPass:
 
     def publish(self, session: Session, view: View, roots: Sequence[Node], request: Request) -> Outcome:
         """Build the prompt that fits, record it as an assembly, hand it over; or nothing if it is no smaller."""
-        carried, entries = self._dag.nodes(self._sessions.carried(session.conversation_id)), request.transcript.entries
+        carried, entries = self._carried(session, request), request.transcript.entries
         kept, pinned = _places(view)
         limit = max(256, view.budget.threshold - view.budget.overhead)
         # What the summaries really take, not what they might: a tail with unprepared messages in front uses the rest.
@@ -221,7 +221,7 @@ class CompressPass:
         tail_ids = [i for n in order for i in entries[n].ids]
         short = {entries[n].ids[0]: chars for n, (_, chars) in stubs.items()}
         state_room = state_tokens(request.threshold, roots)
-        state = self._present(session, set(tail_ids).difference(short), state_room)
+        state = self._present(session, request, roots, set(tail_ids).difference(short), state_room)
         first, policy = whole[pinned] if pinned is not None else None, self._policy()
 
         def built(assembly_id: int) -> _Built:
@@ -290,10 +290,21 @@ class CompressPass:
             [*own, *(node.last_pos for node in roots if node.conversation_id == session.conversation_id)], default=0.0
         )
 
-    def _present(self, session: Session, shown: Collection[int], room_tokens: int) -> str:
+    def _carried(self, session: Session, request: Request) -> list[Node]:
+        """Summaries of the conversation before; none for a list that may be another person's, and has not shown them yet."""
+        if request.listed and request.transcript.assembly is None:
+            return []
+        return self._dag.nodes(self._sessions.carried(session.conversation_id))
+
+    def _present(
+        self, session: Session, request: Request, roots: Sequence[Node], shown: Collection[int], room_tokens: int
+    ) -> str:
         """The block of present state, for prompts that cover anything."""
-        segments = self._sessions.ancestry(session.conversation_id)
-        return self._state.block(segments, nonce=session.nonce, shown=shown, room_tokens=room_tokens)
+        segments, only = self._sessions.ancestry(session.conversation_id), None
+        if request.listed:
+            listed = {store_id for entry in request.transcript.entries for store_id in entry.ids}
+            only = listed.union(self._dag.messages_below([node.node_id for node in roots]))
+        return self._state.block(segments, nonce=session.nonce, shown=shown, room_tokens=room_tokens, only=only)
 
     def _stubs(
         self,

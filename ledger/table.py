@@ -81,6 +81,10 @@ class Ledger:
         self._dag = dag
         self._meta = Meta(db)
 
+    def only(self, store_ids: Collection[int]) -> Ledger:
+        """The same ledgers, as far as these messages state facts."""
+        return Ledger(self._db, self._store.only(store_ids), self._dag)
+
     def look(self, conversations: Collection[int], *, seconds: float) -> Look:
         """The messages that state facts: those that are known, and those among what came since. Writes nothing."""
         until = time.monotonic() + seconds

@@ -17,7 +17,7 @@ from ..errors import LcmError
 from ..host import facts
 from ..host.offers import CHAT
 from ..ingest.transcript import Messages, Transcript
-from ..runtime import INGEST, PROCESS, LiveEngine, Runtime
+from ..runtime import INGEST, PROCESS, LiveEngine, Runtime, is_owners
 from ..search.scope import LOCAL_PLATFORMS
 
 logger = logging.getLogger("hermes_lcm")
@@ -101,9 +101,11 @@ def pre_llm_call(
             return
         engine.look(*seen)
         out.append(runtime.standby.news(session_id))
-        out.append(runtime.pulled_text(session_id))
+        owners = is_owners(engine, runtime.session(session_id))
+        if owners:
+            out.append(runtime.pulled_text(session_id))
         out.append(runtime.delegated(engine, session_id, seen))
-        if len(seen.messages) == 1:
+        if owners and len(seen.messages) == 1:
             out.append(runtime.carried_text(session_id))
 
     observe()

@@ -100,11 +100,17 @@ class PresentState:
         self._ledger = ledger
         self._sessions = sessions
 
-    def block(self, segments: Sequence[Segment], *, nonce: str, shown: Collection[int], room_tokens: int) -> str:
-        """The block for a prompt that shows these rows raw; "" when there is nothing to say.
+    def block(
+        self, segments: Sequence[Segment], *, nonce: str, shown: Collection[int], room_tokens: int,
+        only: Collection[int] | None = None,
+    ) -> str:  # fmt: skip
+        """The block for a prompt that shows these rows raw; "" when there is nothing to say. ``only``: of these rows.
 
         In its tags it takes no more than ``room_tokens``; only a single line may, where nothing else would be left.
         """
+        if only is not None:
+            narrow = PresentState(self._store.only(only), self._ledger.only(only), self._sessions)
+            return narrow.block(segments, nonce=nonce, shown=shown, room_tokens=room_tokens)
         read = self._read(segments, frozenset(shown))
         heard = self._heard(read)
         closed = heard.closed

@@ -20,6 +20,7 @@ from typing import Any, Final
 from ..records import Scope
 from ..session import CLIENTS, KEY_OF, LOCAL, Session, Sessions, principal_of
 from ..storage.connection import Database
+from ..storage.meta import REWRITTEN
 from . import documents
 from .dates import When
 from .documents import FOUND_SQL
@@ -32,7 +33,6 @@ LOCAL_PLATFORMS: Final = frozenset({"cli", "tui", "acp"})
 _LOCAL_SOURCES: Final = LOCAL_PLATFORMS | {"oneshot"}
 
 
-_OF_FIRST_WORDS: Final = "api-"
 _OF_HOST: Final = ("source", "session_key", "user_id", "chat_id", "thread_id")
 
 
@@ -147,11 +147,12 @@ def claims(session: Session, owner: str | None) -> bool:
 
 
 def is_several_clients(session: Session, seen: Evidence) -> bool:
-    """Does another client of the API server come into a session of which the host made the id from the first words?"""
-    derived = session.session_id.startswith(_OF_FIRST_WORDS) and session.platform.lower() == CLIENTS
-    return (
-        derived and seen.platform.lower() == CLIENTS and not session.unclaimed and seen.principal != session.principal
-    )
+    """Does another client of the API server come into a client's session?
+
+    Its id proves nothing: the host makes it from the first words, and of two that are chosen both may be "default".
+    """
+    both = session.platform.lower() == seen.platform.lower() == CLIENTS
+    return both and not session.unclaimed and seen.principal != session.principal
 
 
 def contradicts(session: Session, owner: str | None) -> bool:
@@ -223,6 +224,11 @@ WITH RECURSIVE below(root, node_id) AS (
 SELECT DISTINCT b.root FROM below b JOIN node_sources s ON s.node_id = b.node_id JOIN messages m ON m.store_id = s.store_id
  WHERE coalesce(nullif(m.source, ''), 'unknown') IN {_LIST.format(":sources")}
 """
+# Of conversations that are gone, too: each was somebody's.
+_REWRITES = f"""
+SELECT total(k.value) FROM meta k
+  LEFT JOIN conversations c ON c.conversation_id = CAST(substr(k.key, {len(REWRITTEN) + 1}) AS INTEGER)
+ WHERE k.key GLOB '{REWRITTEN}*' AND (c.conversation_id IS NULL OR (1"""
 # A branch inherits its ancestors up to where it began: what they say later, or had taken back by then, is not its past.
 _CUT = "SELECT 1 FROM json_each({cuts}) AS cut WHERE json_extract(cut.value, '$[0]') = {row}.conversation_id AND"
 _INHERITED = (
@@ -272,6 +278,11 @@ class Scopes:
     def conversations(self, ids: Iterable[int], scope: Scope) -> set[int]:
         """Conversations among these that exist and may be read."""
         return set(self._ids(_AMONG_CONVERSATIONS, scope, ids=json.dumps(list(ids))))
+
+    def rewrites(self, scope: Scope) -> int:
+        """How often words of a scope were taken out of stored messages: what was made of them before is not to be shown."""
+        sql, params = _within(_REWRITES, scope)
+        return int(self._db.query(f"{sql}))", params)[0][0])
 
     def counts(self, scope: Scope) -> tuple[int, int]:
         """(messages, sessions) of a scope."""

@@ -495,16 +495,17 @@ def test_a_client_with_a_key_does_not_get_what_one_without_said(world: Gateway) 
 
 
 @pytest.mark.parametrize("key", ["", "bert's"])
-def test_clients_with_keys_that_begin_with_the_same_words_do_not_read_each_other(world: Gateway, key: str) -> None:
-    """The first one's key does not make it the owner of what the second one says there."""
-    anna = world.agent("api-0123456789abcdef", "api_server", "anna's").says("hello", "I am Anna")
-    bert = Agent(world, "api-0123456789abcdef", "api_server", key).says("hello", f"my PIN is {PIN}")
-    again = Agent(world, "api-0123456789abcdef", "api_server", "anna's").says("and I", live=Chat(anna.live))
+@pytest.mark.parametrize("session", ["api-0123456789abcdef", "default"])
+def test_clients_with_keys_that_share_an_id_do_not_read_each_other(world: Gateway, session: str, key: str) -> None:
+    """Their first words are the same, or they choose the same id: no key makes one the owner of what the other says there."""
+    anna = world.agent(session, "api_server", "anna's").says("hello", "I am Anna")
+    bert = Agent(world, session, "api_server", key).says("hello", f"my PIN is {PIN}")
+    again = Agent(world, session, "api_server", "anna's").says("and I", live=Chat(anna.live))
     late = world.agent("later", "api_server", "anna's").says("hello again")
 
     for agent in (anna, again, late):
         assert PIN not in agent.tool("lcm_grep", query="PIN", session_scope="all")
-        assert PIN not in agent.tool("lcm_load_session", session_id="api-0123456789abcdef")
+        assert PIN not in agent.tool("lcm_load_session", session_id=session)
     assert "Anna" in again.tool("lcm_load_session")
     assert "Anna" not in bert.tool("lcm_load_session")
     assert PIN in bert.tool("lcm_load_session")
@@ -519,6 +520,100 @@ def test_a_client_whose_session_goes_on_under_another_id_does_not_read_who_came_
 
     assert PIN not in anna.tool("lcm_load_session", session_id="api-0123456789abcdef")
     assert PIN not in anna.tool("lcm_grep", query="PIN")
+
+
+# -- prompts -------------------------------------------------------------------------------------------------------
+def secretive(*before: dict[str, Any]) -> Chat:
+    """A talk of which the present state would quote a rule, a value, a refusal and a file."""
+    said = (
+        Chat(before).user(f"Always use the {PIN} key. The port of {PIN}.example.org is 4711.").says(f"{PIN} is used.")
+    )
+    said.calls("t1", tool="write_file", arguments=json.dumps({"path": f"/srv/{PIN}/x.conf", "content": "x"}))
+    return said.results("t1", tool="write_file").says(f"I could not reach {PIN}: impossible.")
+
+
+def compacted(agent: Agent, live: Chat) -> str:
+    """The prompt that a compaction makes of an agent's list, without a model."""
+    runtime = agent.world.runtime
+    runtime.config = replace(
+        runtime.config, summary_model="extractive", fresh_tail_count=4, background_compaction=False
+    )
+    agent.says(live=live)
+    return json.dumps(agent.engine.compress(list(live), current_tokens=60_000, force=True))
+
+
+@pytest.mark.parametrize("taken", ["a session's id", "a branch"])
+def test_a_prompt_shows_of_somebody_elses_session_what_the_list_shows(world: Gateway, taken: str) -> None:
+    """Nothing that was said in it beside that list is summarised or quoted for whoever goes on with it."""
+    world.agent("theirs", "telegram", ALICE).says(live=secretive())
+    if taken == "a branch":
+        world.row("aside", "telegram", MALLORY, parent_session_id="theirs", model_config='{"_branched_from": "theirs"}')
+    mallory = Agent(world, "theirs" if taken == "a session's id" else "aside", "telegram", MALLORY)
+    shown = compacted(mallory, chat().turns(10))
+
+    assert "<summary" in shown
+    assert PIN not in shown
+
+
+@pytest.mark.parametrize(("key", "alike"), [("", True), ("", False), ("bert's", False)])
+def test_a_prompt_shows_a_client_nothing_that_another_said_in_its_session(
+    world: Gateway, monkeypatch: pytest.MonkeyPatch, key: str, *, alike: bool
+) -> None:
+    """Whether or not their lists begin alike, and though the other one speaks while the prompt is made."""
+    hello = chat().user("hello").says("how can I help?") if alike else chat()
+    anna = world.agent("api-0123456789abcdef", "api_server", key and "anna's").says(live=secretive(*hello))
+    bert = Agent(world, "api-0123456789abcdef", "api_server", key)
+    compact = world.runtime.compress_pass.compact
+
+    def interrupted(*args: Any) -> Any:
+        anna.says("and more")
+        return compact(*args)
+
+    monkeypatch.setattr(world.runtime.compress_pass, "compact", interrupted)
+    shown = compacted(bert, Chat(hello).turns(10))
+
+    assert "<summary" in shown
+    assert PIN not in shown
+    assert "question 3" not in compacted(anna, anna.live.turns(10, first=50))
+
+
+@pytest.mark.parametrize(("platform", "key"), [("telegram", MALLORY), ("api_server", ""), ("cli", "")])
+def test_what_the_owner_pulled_in_or_carried_over_goes_along_with_the_owners_message(
+    world: Gateway, platform: str, key: str
+) -> None:
+    """Not with that of a chat to which the session was handed, or of a client that names its id."""
+    term = world.agent("term", "cli")
+    term.engine.on_session_reset()
+    term.engine.bind_session_state(world.db, world.row("next", "cli"))
+    node = NewNode(2, 0, "verified", f"a summary: {OWL}", "", 1, 9, (3,), fingerprint(0, (3,)))
+    carried = world.runtime.dag.add(node, now=time.time())
+    world.runtime.orders.pull("next", ["msg_1"])
+    live = chat().user("hello")
+    world.runtime.observe("next", list(live), platform="cli")
+    world.runtime.sessions.carry(world.runtime.session("next").conversation_id, [carried.node_id])
+    asking = Agent(world, "next", platform, key)
+    told = world.hooks.pre_llm_call(session_id="next", conversation_history=list(live), platform=platform)
+    shown = compacted(asking, live.says("hi").turns(10))
+
+    assert [word in f"{told} {shown}" for word in (PIN, OWL)] == [platform == "cli"] * 2
+
+
+def test_an_answer_that_was_cut_does_not_go_on_once_its_messages_are_purged(world: Gateway) -> None:
+    """The rest of it is kept in memory, also by processes that did not purge."""
+    long = " ".join(f"word{n} of {PIN}" for n in range(3000))
+    world.runtime.model = Model(*[json.dumps({"answer": long, "citedIds": ["msg_1"]})] * 2)
+    alice = world.agent("alice", "telegram", ALICE)
+    cut = json.loads(alice.tool("lcm_expand_query", prompt="bank PIN", max_tokens=200))
+    rest = {"prompt": "bank PIN", "cursor": cut["continue_with"]["cursor"]}
+    before = alice.tool("lcm_expand_query", **rest)
+    operator = replace(operator_access(world.runtime, None, None), trusted=True)
+    run("purge messages msg_3 apply", operator)
+    meanwhile = alice.tool("lcm_expand_query", **rest)
+    run("purge messages msg_1 apply", operator)
+
+    assert meanwhile == before
+    assert PIN in before
+    assert PIN not in alice.tool("lcm_expand_query", **rest)
 
 
 # -- taken back ----------------------------------------------------------------------------------------------------
