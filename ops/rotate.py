@@ -46,7 +46,9 @@ def preview(deps: Access) -> Rotated:
     if Orders(deps.db).rotation(session.session_id) is not None:
         return Rotated("noop", "Nothing to do: a rotation is ordered already; it happens at the next message.")
     count = deps.config.fresh_tail_count
-    leaving, missing = max(0, _outside_the_tail(deps, session, count)), lacking(deps, session)
+    # What the list of such a session does not show is others'.
+    missing = lacking(deps, session) if not deps.rights.shown else ()
+    leaving = max(0, _outside_the_tail(deps, session, count))
     if not leaving and not missing:
         return Rotated("noop", f"Nothing to do: the prompt holds no message before the newest {count}.")
     said = "Everything before the newest messages would leave the prompt at the next message."

@@ -17,7 +17,7 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -68,7 +68,8 @@ TABLES = "tables"
 DAMAGES = (TABLES, "silent damage", "unreadable messages")
 #: Problems that no conversation causes; of the others a chat sees those of its own session.
 _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-ahead log", "upkeep", "metrics file")
-_OF_SESSIONS = ("owner of ", "unknown context message in ", "request rewrite of ")
+_OWNER = "owner of "
+_OF_SESSIONS = (_OWNER, "unknown context message in ", "request rewrite of ")
 
 
 #: Errors that damaged stored values raise.
@@ -542,7 +543,14 @@ def remembered(deps: Access) -> list[Problem]:
     if deps.reads_all:
         return found
     own = {f"{kind}{deps.session.session_id}" for kind in _OF_SESSIONS} if deps.session is not None else ()
-    return [each for each in found if each.topic in own or each.topic.startswith(_EVERYBODYS)]
+    return [_unnamed(each) for each in found if each.topic in own or each.topic.startswith(_EVERYBODYS)]
+
+
+def _unnamed(problem: Problem) -> Problem:
+    """A problem as a chat is told of it: without the ids and keys of others."""
+    if not problem.topic.startswith(_OWNER):
+        return problem
+    return replace(problem, message="an agent of another owner works in this session; it reads this session only")
 
 
 def unquoted(deps: Access, said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -45,8 +45,8 @@ def cost(deps: Access, words: Words) -> Answer:
         rest.pop(at)
     if rest:
         raise BadRequest(f"`/lcm cost` does not take {rest[0]!r}; write `/lcm cost since 7` or `since 2026-11-01`")
-    own = deps.session.session_id if deps.session is not None else "-"
-    named = words.session if deps.reads_all else own
+    session = deps.for_session_facts().session
+    named = words.session if deps.reads_all else session.session_id if session is not None else "-"
     window = deps.config.window(deps.engine.context_length or facts.configured_model()[2])
     data = costs.report(
         deps.db, _prices(deps), since=since, session_id=named, window=window, price_of=lambda model: _price(deps, model)
@@ -86,6 +86,8 @@ def notices(deps: Access, words: Words) -> Answer:
         raise BadRequest(f"`/lcm notices` takes on or off, not {wanted!r}")
     orders, principal = Orders(deps.db), deps.principal or (deps.session.principal if deps.session else LOCAL)
     here = "at this terminal" if deps.trusted else "in this chat"
+    if not deps.reads_all and (deps.session is None or deps.rights.shown):
+        raise BadRequest("no session is bound here whose owner is known; send a message first")
     if wanted and words.dry:
         return Answer(
             f"Compactions would say {'one line each' if wanted == 'on' else 'nothing'} {here}.", {"dry": True}

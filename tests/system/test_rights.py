@@ -23,6 +23,7 @@ from hermes_lcm.dag import fingerprint
 from hermes_lcm.host import facts
 from hermes_lcm.plugin import registration
 from hermes_lcm.records import Flag, NewNode, Scope
+from hermes_lcm.search.scope import Rights
 
 
 @pytest.fixture
@@ -455,6 +456,42 @@ def test_a_client_with_a_chats_key_is_another_chat(world: Gateway, monkeypatch: 
 
     assert PIN in typed(world, monkeypatch, ALICE, "search PIN")
     assert "MARMOT" not in typed(world, monkeypatch, ALICE, "search MARMOT").replace("search MARMOT", "")
+
+
+def test_no_chat_makes_the_choices_of_another_owner(world: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a newcomer, nor a chat to which the terminal's session was handed."""
+    said = [typed(world, monkeypatch, "agent:main:telegram:dm:2", "notices off")]
+    chats = Agent(world, "term", "telegram", MALLORY)
+    chats.says("hello", live=chat().user(f"the secret of the terminal is {OWL}").says("noted"))
+    said.append(typed(world, monkeypatch, MALLORY, "notices off"))
+
+    assert [each.startswith("Not done") for each in said] == [True, True]
+    assert world.runtime.wants_notices("term")
+
+
+def test_what_a_session_cost_its_owner_is_not_told_where_it_was_handed_to(
+    world: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the status there tells no numbers of it."""
+    world.runtime.costs.note("term", requests=3, prompt=1000)
+    chats = Agent(world, "term", "telegram", MALLORY)
+    said = typed(world, monkeypatch, MALLORY, "cost")
+    del chats
+
+    assert said.startswith("Nothing is counted")
+    assert "3 requests" in run("cost", operator_access(world.runtime, None, None, Rights()))
+
+
+def test_who_else_works_in_a_session_is_told_to_the_operator_only(world: Gateway) -> None:
+    """A chat's id is the chat's own."""
+    alice = world.agent("alice", "telegram", ALICE)
+    world.row("alice", "telegram", MALLORY)
+    agents = [alice, Agent(world, "alice", "telegram", MALLORY)]
+    told = "".join(each.says("hi").tool(name) for each in agents for name in ("lcm_status", "lcm_doctor"))
+
+    assert "another owner" in told
+    assert "telegram:dm:" not in told
+    assert "telegram:dm:666" in world.agent("operator", "cli").says("hello").tool("lcm_status")
 
 
 # -- sessions that several people share ----------------------------------------------------------------------------
