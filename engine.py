@@ -594,6 +594,7 @@ class LCMEngine(ContextEngine):
         force = force or rotation is not None
         due = threshold * self._due(runtime) // max(1, limit)
         narrow = not force and (current or 0) < due and bool(runtime.rewrites.unshown(self.session_id))
+        runtime.refresh(self.session_id)  # another process may have learnt whose it is
         session = runtime.session(self.session_id)
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,

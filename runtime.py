@@ -491,6 +491,11 @@ class Runtime:
         except StoreError:
             return None
 
+    def stored_now(self, session_id: str) -> Session | None:
+        """The same as the file has it now: another process may have learnt whose it is."""
+        self.refresh(session_id)
+        return self.stored(session_id)
+
     def wants_notices(self, session_id: str) -> bool:
         """Is this chat to hear of compactions? Where its own choice cannot be read, the setting decides."""
         try:

@@ -51,7 +51,7 @@ def tool_access(
     if transcript is not None and messages:
         costs = cache(lambda: engine.costs.of(messages))
         live = LiveList(messages, transcript, costs, engine.rewritable, lambda: engine.changed(messages, transcript))
-    session = runtime.stored(session_id)
+    session = runtime.stored_now(session_id)
     state = command.engine_state(runtime, session, engine) if tool in _TELL_ALL else numbers(engine)
     return runtime.access(session, rights_of(engine, session, session_id), engine=state, live=live, home=engine.home)
 

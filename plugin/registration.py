@@ -111,7 +111,7 @@ def _asked() -> Access | None:
         return None
     engine = hooks.command_engine()
     runtime = engine.runtime if engine is not None else PROCESS.at()
-    session = runtime.stored(engine.session_id) if engine is not None else chat(runtime, hooks.command_key())
+    session = runtime.stored_now(engine.session_id) if engine is not None else chat(runtime, hooks.command_key())
     allowed = Rights(session.principal) if engine is None and session is not None else OWN_SESSION
     access = operator_access(runtime, session, engine, allowed)
     # Before the first message neither the host nor the archive has a row that says whose session it is.

@@ -165,12 +165,11 @@ class Access:
 
     @property
     def owner(self) -> str:
-        """Owner of the rest of an answer: the rights that its evidence was read with, while nothing is taken out of that."""
+        """Owner of the rest of an answer: the rights that its evidence was read with."""
         session_id = self.session.session_id if self.session else ""
         narrow = self.rights.own or (self.principal is not None and self.config.archive_scope == "session")
         who = self.principal or ("" if self.reads_all else "\0nobody")
-        rewrites = self.scopes.rewrites(self.everything())
-        return f"{who}\n{session_id if narrow else ''}\n{self.current().messages or ''}\n{rewrites}"
+        return f"{who}\n{session_id if narrow else ''}\n{self.current().messages or ''}"
 
     def for_session_facts(self) -> Access:
         """An access for facts about a session: of one that several people share there is nothing to tell to one of them."""

@@ -97,19 +97,24 @@ def answer(caller: Access, question: Question, room: Room) -> Answer:
             if mine
             else _Outcome(None, "another question of this session is still being answered")
         )
-    return _answered(pack, grant, outcome, Page(caller.readers, caller.owner, question, room))
+    return _answered(pack, grant, outcome, Page(caller.readers, _owner(caller), question, room))
 
 
 def go_on(caller: Access, question: Question, cursor: str, room: Room) -> Answer:
     """The rest of an answer that was cut, from where it was cut."""
     found = _CURSOR.fullmatch(cursor.strip())
-    text = caller.readers.kept_answer(caller.owner, found[1]) if found else None
+    text = caller.readers.kept_answer(_owner(caller), found[1]) if found else None
     if found is None or text is None or int(found[2]) > len(text):
         raise BadRequest(
             "this cursor is not known (answers are kept until the process ends, the last few only); ask again"
         )
-    page = Page(caller.readers, caller.owner, question, room)
+    page = Page(caller.readers, _owner(caller), question, room)
     return {"note": NOTE, "content_offset": int(found[2]), **page.of(text, int(found[2]))}
+
+
+def _owner(caller: Access) -> str:
+    """Owner of an answer's rest, until anything that the caller may read is purged or redacted: it may quote that."""
+    return f"{caller.owner}\n{caller.scopes.rewrites(caller.everything())}"
 
 
 @dataclass(frozen=True, slots=True)

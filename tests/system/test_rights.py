@@ -23,7 +23,9 @@ from hermes_lcm.dag import fingerprint
 from hermes_lcm.host import facts
 from hermes_lcm.plugin import registration
 from hermes_lcm.records import Flag, NewNode, Scope
+from hermes_lcm.runtime import by_itself
 from hermes_lcm.search.scope import Rights
+from hermes_lcm.session import alone
 
 
 @pytest.fixture
@@ -546,6 +548,18 @@ def test_clients_with_keys_that_share_an_id_do_not_read_each_other(world: Gatewa
     assert "Anna" in again.tool("lcm_load_session")
     assert "Anna" not in bert.tool("lcm_load_session")
     assert PIN in bert.tool("lcm_load_session")
+
+
+def test_what_another_process_learnt_of_an_owner_counts_at_once(world: Gateway) -> None:
+    """Of two gateways on one file, one has another client in a session that the other one knows as its client's."""
+    anna = world.agent("default", "api_server", "anna's").says("hello", "I am Anna")
+    other = by_itself(world.runtime.path, world.runtime.config)
+    other.sessions.claim(other.sessions.find("default"), alone("default"))
+    other.ingest_list("default", chat().user("hello").says("hi").user(f"my PIN is {PIN}").says("noted"))
+    other.db.close()
+
+    assert PIN not in anna.tool("lcm_load_session") + anna.tool("lcm_grep", query="PIN")
+    assert PIN not in compacted(anna, anna.live.turns(10))
 
 
 def test_a_client_whose_session_goes_on_under_another_id_does_not_read_who_came_into_it(world: Gateway) -> None:
