@@ -313,6 +313,15 @@ _NO_RULE: Final = lazy(
 )
 #: What somebody did, had or knew, however often, in words of the past: "we never deploy on Friday" is a rule, "deployed" is none.
 _TOLD: Final = lazy(
+    r"^(?:back then|in those days|autrefois|раньше)\b|^(?:früher|damals) \w+en? (?:wir|ich|man|es|sie|er)\b|"
+    r"^antes,? (?:nunca|siempre)\b|\bthe (?:old|former) rule was\b|"
+    r"^(?:not that|one (?:could|might))\b|\b(?:those|people|anyone) who (?:never|always)\b|"
+    r"^(?:if|unless) (?:you|we|they|one) (?:never|always)\b[^,]*"
+    r"(?:, (?:it|we|they|(?:the|your) \w+) |,? you(?: will|['’]ll) )\w|"
+    r"^wenn (?:du|man|wir|ihr|sie|es)\b[^,]{0,40}\b(?:nie|niemals|immer)\b[^,]{0,60}, \w+ (?:du|man|wir|ihr|sie|es)\b|"
+    r"^laut (?-i:(?:de[rm] )?[A-ZÄÖÜ])|"
+    r", (?:my \w+|our \w+|he|she|they|somebody|someone) (?:always |once )?(?:said|says|told (?:me|us))\W*$|"
+    r"\b(?:spec|standard|rfc|docs?|manual) (?:requires?|demands?) that\b|听说|有人说|都说|(?:文档|手册|网上)[里上]?(?:说|写)|"
     r"^(?:the|this|that|these|those|my|our|it|they)\b[^,;:]{0,60}\b(?:is|are) no longer (?!allowed|permitted|welcome|to be)|"
     r"\b(?<!prefer if )(?<!prefer it if )(?<!rather )(?:we|they|you|nobody|no one|everyone|everybody|people|users?|this|that|"
     r"it|(?:the|our|my) [\w-]+)"
@@ -797,7 +806,8 @@ _DEEDS: Final = (
 _NONE: Final = r"(?!\s*(?:no|none|not|nothing|never|nein|nichts|kein\w*|ninguno|nada|\d{4}-\d\d)\b)"
 #: German words for what was looked at, thought or said, not done.
 _SEEN: Final = (
-    r"(?!ge(?:lesen|sehen|funden|prüft|sucht|schaut|guckt|hört|dacht|fragt|sagt|meint|wartet|testet|merkt|wusst|habt|wesen|braucht|"
+    r"(?!ge(?:lesen|sehen|funden|prüft|sucht|schaut|guckt|hört|dacht|fragt|sagt|meint|wartet|testet|merkt|wusst|habt|"
+    r"wesen|braucht|"
     r"glaubt|hofft|zählt|sprochen)\b|(?:analys|notier|recherch|identifiz|lokalis|diagnost|verifiz|interpret|kapier|studier))"
 )
 _DEEDS_ELSEWHERE: Final = (
