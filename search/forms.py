@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, combinations, islice
 from typing import Final
 
 _STEP2 = {
@@ -139,7 +140,7 @@ _FINALS: Final = str.maketrans("מנצפכ", "םןץףך")
 @dataclass(frozen=True, slots=True)
 class _Language:
     """``common``: words that say nothing of the matter; ``letters``: what no other language here writes; ``spellings``: a letter
-    and what is written for it."""
+    and what is written for it; ``initials``: letters of which each is written for the others where a root begins."""
 
     common: frozenset[str]
     endings: tuple[str, ...]
@@ -147,6 +148,7 @@ class _Language:
     letters: str = ""
     least: int = _LEAST_ROOT
     spellings: tuple[tuple[str, str], ...] = ()
+    initials: str = ""
 
 
 def _longest(text: str) -> tuple[str, ...]:
@@ -167,7 +169,7 @@ _LANGUAGES: Final = {
         _longest("e en er ern es em s n st t et ten te est tet end ende enden ung ungen lich liche lichen"),
         ("", "ge"),
         "äöüß",
-        spellings=(("ä", "ae"), ("ö", "oe"), ("ü", "ue")),
+        spellings=(("ä", "ae"), ("ö", "oe"), ("ü", "ue"), ("ß", "ss")),
     ),
     "fr": _Language(
         frozenset(
@@ -251,10 +253,11 @@ _LANGUAGES: Final = {
     "ar": _Language(
         frozenset("أي أين إلى التي الذي ان أن او أو عن على في كان كانت كم كيف لا لم لماذا ما ماذا متى مع من منذ نحن هذا "
         "هذه هل هو هي و يا".split()),
-        _longest("ة ات ه ها هم ي نا ين ون ان ك كم تنا ته تها"),
+        _longest("ة ات ه ها هم ي ى نا ين ون ان ك كم تنا ته تها"),
         ("", "ال", "و", "ب", "ل", "ف", "ك", "وال", "بال", "لل", "كال", "فال", "وب", "ول", "وبال", "ولل"),
         "ابتثجحخدذرزسشصضطظعغفقكلمنهويءآأؤإئةى",
         least=3,
+        initials="اأإآ",
     ),
     "he": _Language(
         frozenset("אל אם אני אנחנו את אתה או איך איפה אבל גם היא הוא היה הייתה היו הם זה זאת זו יש כי כמה כל לא לי לנו "
@@ -279,11 +282,37 @@ _PLAIN: Final = {
     if len(base := unicodedata.normalize("NFD", chr(code))[0]) == 1 and base != chr(code)
 }
 _MARKED: Final = re.compile("[\u00c0-\u024f\u1e00-\u1eff]")
+#: A letter that the index keeps apart, and what is written for it by who leaves accents out or has no such key.
+_ALIKE: Final = (
+    *((letter, unicodedata.normalize("NFD", letter)[0]) for letter in "άέήίϊΐόύϋΰώёїأإآؤئ"),
+    *(
+        (one, two)
+        for one, two in map(
+            str.split, "ى ي|ی ي|ة ه|ک ك|ł l|đ d|ð d|ø o|ı i|æ ae|œ oe|ø oe|å aa|ß ss|đ dj|þ th".split("|")
+        )
+    ),
+)
+_DIGITS: Final = tuple(
+    {code: chr(zero + n) for n, code in enumerate(range(0x30, 0x3A))} for zero in (0x660, 0x6F0, 0x966)
+)
+_FOLDED: Final = {
+    **_PLAIN,
+    **{ord(one): two for one, two in _ALIKE if len(two) == 1},
+    **{ord(one): two for one, two in ("ςσ", "йи")},
+    **{ord(digit): chr(code) for each in _DIGITS for code, digit in each.items()},
+}
+_FOLDS: Final = re.compile(f"[{''.join(map(chr, _FOLDED))}]")
+_MOST_SPELLINGS: Final = 100
 
 
 def plain(text: str) -> str:
-    """A text without the accents of Latin letters, letter by letter: places stay where they are."""
+    """A text without the accents of Latin letters, letter by letter, as the index has it: places stay where they are."""
     return text.translate(_PLAIN) if not text.isascii() and _MARKED.search(text) else text
+
+
+def folded(text: str) -> str:
+    """A text in lower case with one letter for those that are written for each other: places stay where they are."""
+    return text.translate(_FOLDED) if not text.isascii() and _FOLDS.search(text) else text
 
 
 def languages(text: str) -> tuple[str, ...]:
@@ -316,18 +345,51 @@ class Forms:
 
 
 @lru_cache(maxsize=2000)
+def spelt(word: str) -> Forms:
+    """A word as others write it, in whatever language: αγορά, ΑΓΟΡΑ; Łódź, Lodz; أحمد, احمد; 1234, ١٢٣٤. One or two letters of
+    it are others, at one place or at all."""
+    said = unicodedata.normalize("NFC", word.lower()).replace("ς", "σ")
+    base = said.translate(_FOLDED)
+    if said.isdecimal():
+        made = [base, *map(base.translate, _DIGITS)]
+    elif _WORD.fullmatch(said) and len(said) <= _MOST_LETTERS:
+        base = said
+        for letter, other in _ALIKE:
+            base = base.replace(letter, other)
+        sites = [(pair, [at.start() for at in re.finditer(pair[1], base)]) for pair in _ALIKE if pair[1] in base]
+        changes = [(pair, at) for pair, places in sites for at in {tuple(places), *((each,) for each in places)}]
+        several = [(each,) for each in changes], combinations(changes, 2)
+        made = [base, *(_changed(base, each) for each in islice(chain(*several), _MOST_SPELLINGS))]
+    else:
+        return Forms()
+    tokens = {stem(each): each for each in map(plain, (said, *made))}
+    return Forms(tuple(dict.fromkeys(map(folded, made))), tuple(tokens.items()))
+
+
+def _changed(word: str, changes: Sequence[tuple[tuple[str, str], tuple[int, ...]]]) -> str:
+    """A word with a letter for what stands at some places of it."""
+    out = list(word)
+    for (letter, other), places in changes:
+        for at in places:
+            out[at : at + len(other)] = [letter, *[""] * (len(other) - 1)]
+    return "".join(out)
+
+
+@lru_cache(maxsize=2000)
 def forms(word: str, of: str) -> Forms:
     """Other forms of a word; nothing where its language knows none."""
     found = _LANGUAGES.get(of)
-    spelt = _spelt(unicodedata.normalize("NFC", word.lower()), found) if found is not None else []
-    if found is None or not _WORD.fullmatch(spelt[0]) or not found.least <= len(spelt[0]) <= _MOST_LETTERS:
+    written = _written(unicodedata.normalize("NFC", word.lower()), found) if found is not None else []
+    if found is None or not _WORD.fullmatch(written[0]) or not found.least <= len(written[0]) <= _MOST_LETTERS:
         return Forms()
-    roots = tuple(dict.fromkeys(_ended(each, found) for lowered in spelt for each in _begun(lowered, found)))
+    roots = tuple(dict.fromkeys(_ended(each, found) for lowered in written for each in _begun(lowered, found)))
+    if (least := min(roots, key=len))[0] in found.initials:
+        roots = tuple(dict.fromkeys((*roots, *(first + least[1:] for first in found.initials))))
     made = {stem(each): each for root in roots for each in _inflected(root, found)}
-    return Forms(roots, tuple({**made, **{stem(each): each for each in spelt}}.items()))
+    return Forms(roots, tuple({**made, **{stem(each): each for each in written}}.items()))
 
 
-def _spelt(word: str, of: _Language) -> list[str]:
+def _written(word: str, of: _Language) -> list[str]:
     """A word without accents, and as it is written where a keyboard lacks a letter: München, Muenchen; зелёный, зеленый."""
     pairs = [(one, two) for pair in of.spellings for one, two in (pair, pair[::-1]) if one in word]
     other = [word.replace(one, two) for one, two in pairs]

@@ -43,6 +43,8 @@ _HEADS = 10  # the last of the records without which FTS5 cannot open a table, n
 _DROPPED_ROWS = 250  # of a table that goes
 _FOLDED_PAGES = 64  # of a table that is made, behind each part
 _INFLECTED = 16  # words of a query
+_HEAD_CHARS = 4  # of a form, which tell whether the index may hold it
+_LAST_CHAR = "\U0010ffff"
 _LEAST_UNKNOWN = 6  # letters of a word that stands nowhere, in a question whose language nothing tells
 _COMMON = 20_000  # rows of a word that are worth remembering, until the index is so much smaller or larger
 _LASTS = 0.95
@@ -233,27 +235,47 @@ class FullText:
         self._common.update({term: (count, total) for term, count in found if count >= _COMMON})
         return {**{s: count * total // then for s, (count, then) in lasting.items()}, **dict(found)}
 
+    def _begun(self, tokens: set[str]) -> set[str]:
+        """Tokens that begin as a term does, where there are many forms of a word: most need not be looked up."""
+        heads = {token[:_HEAD_CHARS] for token in tokens}
+        if len(tokens) <= _HEAD_CHARS * len(heads):
+            return tokens
+        begun = f"EXISTS (SELECT 1 FROM {self._terms} WHERE term >= column1 AND term < column1 || ?)"
+        asked = padded(sorted(heads))
+        rows = self._db.query(
+            f"SELECT column1 FROM (VALUES {marks(len(asked), '(?)')}) WHERE {begun}", (*asked, _LAST_CHAR)
+        )
+        present = {head for (head,) in rows}
+        return {token for token in tokens if token[:_HEAD_CHARS] in present}
+
     def inflected(self, query: Query, where: Where) -> Query:
         """The query with the forms of its words that the index holds. They are made of the word: the text of rows that this
         caller may not read only says which of them need not be tried."""
         plain = [a for a in query.atoms if len(a.stems) == 1 and a.match.count('"') == 2 and not a.stop]
-        single = {a: a.match.strip('"') for a in (plain[:_INFLECTED] if query.languages else ())}
+        single = {a: a.match.strip('"') for a in plain[:_INFLECTED]}
         made: dict[Atom, list[forms.Forms]] = {}
         for atom, word in single.items():
-            told = len(query.languages) == 1 or (len(word) >= _LEAST_UNKNOWN and not self._occurs(atom.match, where))
+            told = len(query.languages) == 1 or (
+                len(query.languages) > 1 and len(word) >= _LEAST_UNKNOWN and not self._occurs(atom.match, where)
+            )
             languages = query.languages if told else ()
-            made[atom] = [found for of in languages if (found := forms.forms(word, of)).words]
-        known = self._counts({token for each in made.values() for found in each for token, _ in found.words})
+            found = [found for of in languages if (found := forms.forms(word, of)).words]
+            made[atom] = [*found, forms.spelt(word)]
+        own = {one.words[0][0] for each in made.values() for one in each[-1:] if one.words}
+        tokens = {token for each in made.values() for one in each for token, _ in one.words} - own
+        known = own | self._counts(self._begun(tokens)).keys()
         expression, atoms = query.expression, list(query.atoms)
-        for atom, several in ((atom, each) for atom, each in made.items() if each):
+        for atom, several in made.items():
             words = {token: word for each in several for token, word in each.words if token in known}
+            if len(several) == 1 and words.keys() <= {*atom.stems}:
+                continue
             match = " OR ".join(dict.fromkeys([atom.match, *(f'"{word}"' for word in words.values())]))
             roots = tuple(dict.fromkeys(root for each in several for root in each.roots))
             atoms[atoms.index(atom)] = replace(
                 atom, match=f"({match})", forms=tuple(words), roots=roots, typed=atom.match
             )
             expression = expression.replace(atom.match, f"({match})")
-        return replace(query, expression=expression, atoms=tuple(atoms)) if any(made.values()) else query
+        return replace(query, expression=expression, atoms=tuple(atoms)) if atoms != [*query.atoms] else query
 
     def plan(self, query: Query, where: Where) -> Plan:
         """The rarest words first, until the budget of postings is used up."""
@@ -331,7 +353,7 @@ class FullText:
     def terms(self, prefix: str, limit: int) -> list[tuple[str, int]]:
         """Indexed terms that begin like this, with their rows."""
         sql = f"SELECT term, doc FROM {self._terms} WHERE term >= ? AND term < ? LIMIT ?"
-        return [(t, n) for t, n in self._db.query(sql, (prefix, prefix + "\U0010ffff", limit))]
+        return [(t, n) for t, n in self._db.query(sql, (prefix, prefix + _LAST_CHAR, limit))]
 
     def nearest(self, query: Query, where: Where) -> tuple[str, ...]:
         """Terms like those asked for that occur in rows this caller may read.

@@ -190,11 +190,13 @@ class Asked:
     """A question: its words by rarity, its names and numbers, its kind."""
 
     def __init__(self, raw: str, weights: Mapping[Atom, float]) -> None:
-        self._words = [([beginning(s) for s in atom.stems], weight) for atom, weight in weights.items() if atom.stems]
-        self._roots = [atom.roots for atom in weights if atom.stems]
+        self._words = [
+            ([forms.folded(beginning(s)) for s in atom.stems], weight) for atom, weight in weights.items() if atom.stems
+        ]
+        self._roots = [[*dict.fromkeys(map(forms.folded, atom.roots))] for atom in weights if atom.stems]
         self._written = [atom.written.strip('"*()') for atom in weights if atom.stems]
         self._total = sum(weight for _, weight in self._words) or 1.0
-        self._typed = {word for each in self._written for word in _WORD.findall(forms.plain(each.lower()))}
+        self._typed = {word for each in self._written for word in _WORD.findall(forms.folded(each.lower()))}
         lowered = raw.lower()
         order = sorted(range(len(self._words)), key=lambda n: lowered.find(self._words[n][0][0]) % (len(raw) + 1))
         self._following = dict(pairwise(order))
@@ -213,7 +215,7 @@ class Asked:
     def see(self, text: str, begin: int = 0) -> Seen:
         """Places of the question's words in a text, or in the part of it that begins here."""
         lowered = documents.blanked(text, begin, begin + READ_CHARS).lower() if begin < len(text) else ""
-        lowered = forms.plain(lowered)
+        lowered = forms.folded(lowered)
         places: list[tuple[int, int]] = []
         for number, (parts, _) in enumerate(self._words):
             if len(parts) > 1 and not all(part in lowered for part in parts):
@@ -730,7 +732,7 @@ class Finder:
     """Finds a query's words in a text without stemming it: by the part that the forms of a word have in common."""
 
     def __init__(self, atoms: Iterable[Atom]) -> None:
-        found = {beginning(s) for atom in atoms for s in atom.stems}
+        found = {forms.folded(beginning(s)) for atom in atoms for s in (*atom.stems, *atom.roots)}
         parts = sorted(found | {documents.escaped(p) for p in found}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, parts))) if parts else None
 
@@ -740,7 +742,7 @@ class Finder:
         begin, piece = pieces[min(chunk, len(pieces) - 1)]
         lowered = documents.blanked(text, begin, begin + len(piece)).lower()
         if self._pattern is not None and len(lowered) == len(piece):
-            for match in self._pattern.finditer(lowered):
+            for match in self._pattern.finditer(forms.folded(lowered)):
                 if begins_word(lowered, match.start()):
                     return begin + match.start()
         return begin
@@ -843,6 +845,7 @@ def _places(text: str, stems: Collection[str]) -> list[tuple[int, str]]:
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = text
+    lowered, stems = forms.folded(lowered), {*map(forms.folded, stems)}
     beginnings = {word[:2] for word in stems}  # a stem begins as its words do, so most words need not be stemmed
     out = [
         (found.start(), s)

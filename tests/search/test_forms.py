@@ -51,6 +51,29 @@ def test_a_short_word_has_no_other_forms() -> None:
         ("Los lápices están en el cajón", "¿Dónde está el lápiz?"),
         ("وبالسيارات وصلنا", "متى وصلت السيارة؟"),
         ("Der Datenbankserver läuft auf Port 5432", "Datenbank Server"),
+        ("Die Straßen sind gesperrt", "Wo war das mit der Strasse?"),
+        ("Πάμε στην αγορά το Σάββατο", "αγορα"),
+        ("Οι τιμές της αγοράς ανέβηκαν", "ΑΓΟΡΑΣ"),
+        ("το ραντεβου ειναι αυριο", "ραντεβού"),
+        ("Το προϊόν ήρθε", "προιον"),
+        ("Πάμε στην αγορα\u0301 μας", "αγορά"),
+        ("أحمد وصل إلى المطار", "احمد"),
+        ("احمد وصل الى المطار", "أحمد"),
+        ("الإجازة في مايو", "متى اجازة المدير؟"),
+        ("سافرت إلى المستشفى", "المستشفي"),
+        ("ذهبت إلى المدرسة", "المدرسه"),
+        ("مسؤول القسم غائب", "مسوول"),
+        ("السعر ١٢٣٤ ريال", "1234"),
+        ("خرید کتاب خوب", "كتاب"),
+        ("Anh Đức đến muộn", "Duc"),
+        ("Łódź jest duża", "lodz"),
+        ("Lodz jest duza", "Łódź"),
+        ("Işıklı tabela bozuk", "isikli"),
+        ("ISPARTA gülleri açtı", "ısparta"),
+        ("Søren spiser æbler", "soren"),
+        ("Vi tager til København", "koebenhavn"),
+        ("Færgen til Ålborg sejler", "aalborg"),
+        ("Guðrún hringdi í gær", "gudrun"),
     ],
 )
 def test_another_spelling_of_a_word_is_found(tmp_path: Path, said: str, asked: str) -> None:
@@ -58,6 +81,28 @@ def test_another_spelling_of_a_word_is_found(tmp_path: Path, said: str, asked: s
     archive = Archive(tmp_path, user("Das Wetter war schön"), user(said), user("Il faisait beau"))
 
     assert archive.found(asked)[:1] == [2]
+
+
+def test_folded_text_has_the_same_places() -> None:
+    text = "οι τιμές της αγοράς, أحمد في المستشفى, łódź, зелёный, ١٢"
+
+    assert forms.folded(text) == "οι τιμεσ τησ αγορασ, احمد في المستشفي, lodz, зеленыи, 12"
+
+
+def test_few_spellings_are_tried_of_a_word() -> None:
+    """Each is looked up in the index."""
+    tried = max(len(forms.spelt(word).words) for word in ("επιχειρηματικότητα", "الاستئنافية", "oddzialywanie"))
+
+    assert tried <= 100
+
+
+def test_the_stretch_that_is_shown_holds_the_word_in_its_other_spelling(tmp_path: Path) -> None:
+    filler = "Κάτι άλλο που δεν ενδιαφέρει κανέναν εδώ. " * 60
+    archive = Archive(tmp_path, user(f"{filler}Ο Γιώργος έφερε το συμβόλαιο. {filler}"))
+
+    (hit,) = archive.grep("συμβολαιο")["results"]
+
+    assert "συμβόλαιο" in hit["snippet"]
 
 
 def test_what_no_word_begins_with_is_not_in_the_archive(tmp_path: Path) -> None:

@@ -788,7 +788,8 @@ def test_how_common_a_word_is_is_counted_once_and_again_when_the_index_has_grown
     crowded.say_all([("user", "deploy schema")] * 500, conversation=4)
     again = crowded.find("deploy schema", limit=600)
 
-    assert [set(params) - {None} for params in asked] == [{"deploi", "schema"}] * 2
+    counted = [set(params) - {None} for params in asked if "schema" in params]  # others ask for spellings
+    assert counted == [{"deploi", "schema"}] * 2
     assert first.hits
     assert again.hits
 
