@@ -7,6 +7,7 @@ ones are stored in their turn and indexed behind it.
 
 from __future__ import annotations
 
+import bisect
 import json
 import re
 import time
@@ -58,6 +59,7 @@ _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 #: A string of JSON; the last one of a text that was cut off has no end.
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)', re.DOTALL)
 _ESCAPED = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\.", re.DOTALL)
+_NUMBERED = re.compile(r"^ {0,8}\d{1,7}\|", re.MULTILINE)  # as the host's tool numbers the lines of a file
 _CUT_ESCAPE = re.compile(r"\\+(?:u[0-9a-fA-F]{0,3})?\Z")
 _SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\f": "\f", "\\b": " ", '\\"': '"', "\\\\": "\\", "\\/": "/"}
 
@@ -396,6 +398,16 @@ def as_read(text: str) -> str:
     """A whole text as it reads, not for the index: each string of its JSON decoded, those within strings too."""
     begin = json_begins(text)
     return text if begin == len(text) else text[:begin] + _STRING.sub(_decoded, text[begin:])
+
+
+def lines_as_read(text: str) -> str:
+    """A whole text as it reads, in the lines of the file that it shows: without their numbers."""
+    return _NUMBERED.sub("", as_read(text))
+
+
+def place_of(text: str, at: int) -> int:
+    """Place in a text, to a few characters, of one in its ``lines_as_read``."""
+    return bisect.bisect_right(range(len(text)), at, key=lambda end: len(lines_as_read(text[:end]))) - 1
 
 
 def stretch_as_read(text: str, low: int, high: int) -> str:

@@ -303,6 +303,9 @@ _FOLDED: Final = {
 }
 _FOLDS: Final = re.compile(f"[{''.join(map(chr, _FOLDED))}]")
 _MOST_SPELLINGS: Final = 100
+_SIGNS: Final = re.compile(r"^\W+|\W+$")
+_GROUPING: Final = ",.'’ \u00a0\u202f"  # between the thousands of a number
+_UNGROUPED: Final = re.compile("0|(?:19|20)\\d\\d$")  # a year, or the digits of a number that is no amount
 
 
 def plain(text: str) -> str:
@@ -347,12 +350,16 @@ class Forms:
 @lru_cache(maxsize=2000)
 def spelt(word: str) -> Forms:
     """A word as others write it, in whatever language: αγορά, ΑΓΟΡΑ; Łódź, Lodz; أحمد, احمد; 1234, ١٢٣٤. One or two letters of
-    it are others, at one place or at all."""
-    said = unicodedata.normalize("NFC", word.lower()).replace("ς", "σ")
+    it are others, at one place or at all; an amount is grouped."""
+    said = _SIGNS.sub("", unicodedata.normalize("NFC", word.lower()).replace("ς", "σ"))
     base = said.translate(_FOLDED)
     if said.isdecimal():
-        made = [base, *map(base.translate, _DIGITS)]
-    elif _WORD.fullmatch(said) and len(said) <= _MOST_LETTERS:
+        groups = f"{int(base):,}".split(",") if len(base) > 3 and not _UNGROUPED.match(base) else [base]
+        tokens = {each: each for each in (said, base, *map(base.translate, _DIGITS))}
+        return Forms(
+            (base, *(sign.join(groups) for sign in _GROUPING)), (*tokens.items(), (groups[-1], " ".join(groups)))
+        )
+    if _WORD.fullmatch(said) and len(said) <= _MOST_LETTERS:
         base = said
         for letter, other in _ALIKE:
             base = base.replace(letter, other)
@@ -360,10 +367,9 @@ def spelt(word: str) -> Forms:
         changes = [(pair, at) for pair, places in sites for at in {tuple(places), *((each,) for each in places)}]
         several = [(each,) for each in changes], combinations(changes, 2)
         made = [base, *(_changed(base, each) for each in islice(chain(*several), _MOST_SPELLINGS))]
-    else:
-        return Forms()
-    tokens = {stem(each): each for each in map(plain, (said, *made))}
-    return Forms(tuple(dict.fromkeys(map(folded, made))), tuple(tokens.items()))
+        tokens = {stem(each): each for each in map(plain, (said, *made))}
+        return Forms(tuple(dict.fromkeys(map(folded, made))), tuple(tokens.items()))
+    return Forms()
 
 
 def _changed(word: str, changes: Sequence[tuple[tuple[str, str], tuple[int, ...]]]) -> str:
@@ -394,6 +400,10 @@ def _written(word: str, of: _Language) -> list[str]:
     pairs = [(one, two) for pair in of.spellings for one, two in (pair, pair[::-1]) if one in word]
     other = [word.replace(one, two) for one, two in pairs]
     other += [word[: at.start()] + two + word[at.end() :] for one, two in pairs for at in re.finditer(one, word)]
+    every = word
+    for one, two in pairs:
+        every = every.replace(one, two)
+    other.append(every)
     return [*dict.fromkeys(map(plain, (word, *other)))]
 
 

@@ -267,12 +267,20 @@ class FullText:
         expression, atoms = query.expression, list(query.atoms)
         for atom, several in made.items():
             words = {token: word for each in several for token, word in each.words if token in known}
+            if any(" " in word for word in words.values()) and self._occurs(
+                atom.match, where
+            ):  # a number as it was typed
+                words = {token: word for token, word in words.items() if " " not in word}
             if len(several) == 1 and words.keys() <= {*atom.stems}:
                 continue
             match = " OR ".join(dict.fromkeys([atom.match, *(f'"{word}"' for word in words.values())]))
             roots = tuple(dict.fromkeys(root for each in several for root in each.roots))
             atoms[atoms.index(atom)] = replace(
-                atom, match=f"({match})", forms=tuple(words), roots=roots, typed=atom.match
+                atom,
+                match=f"({match})",
+                forms=tuple(token for token, word in words.items() if " " not in word),
+                roots=roots,
+                typed=atom.match,
             )
             expression = expression.replace(atom.match, f"({match})")
         return replace(query, expression=expression, atoms=tuple(atoms)) if atoms != [*query.atoms] else query

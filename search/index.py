@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from . import query as words
 from .dates import When
 from .documents import FOUND_SQL, IndexRow, postings
 from .fts import FullText, Plan, Where
-from .pattern import compile_pattern
+from .pattern import Pattern, compile_pattern
 from .query import Atom, Query
 from .ranking import ASKED_CHARS, ORDERS, Asked, Cosines, Finder, Found, Place, Pool
 from .scope import Filters, Scopes, during, of_messages, of_nodes
@@ -526,7 +527,8 @@ class MessageIndex:
         if texts is None or not query.literal or len(query.literal) > 200 or (pool.found and not single):
             return
         needle = query.literal.casefold()
-        inner = words.inner(query.literal)
+        number = words.separated(query.literal)
+        inner = words.inner(query.literal) if number is None else ""
         if inner:  # all but the first of its words must be there as words, so the index says which texts to read
             pages: Iterable[list[Place]] = self._holding(inner, where)
             seconds = SCAN_S
@@ -534,8 +536,16 @@ class MessageIndex:
             pages = self._newest_first(where)
             used = single and query.atoms and plan.known  # a word that others use is hardly a part of one
             seconds = SCAN_S / 4 if used else SCAN_S
-        hits, reached = self._scan(lambda text, _: text.casefold().find(needle), pages, texts, seconds, limit)
+
+        def find(text: str, _: float) -> int:
+            if number is None:
+                return text.casefold().find(needle)
+            return found.start() if (found := number.search(text)) else -1
+
+        hits, reached = self._scan(find, pages, texts, seconds, limit)
         pool.add_rows("substring", [row._replace(score=1.0) for row, _ in hits], bonus=1.0, limit=PAGE)
+        for row, at in hits:
+            pool.found[row.store_id].at = at
         if reached:
             pool.cut, pool.reached = True, max(pool.reached, reached)
             pool.notes.append("only the newest messages were scanned for the literal text")
@@ -631,6 +641,7 @@ class MessageIndex:
     ) -> Hits:
         """Messages that a regular expression matches, newest first. Stops at ``limit`` or when the time is over."""
         compiled = compile_pattern(pattern)
+        find = _finding(compiled)
         where = self._where(scope, filters or Filters())
         narrow = words.whole(compiled.literal)
         expression, rows = self._fts.rarest(narrow) if narrow else ("", SCANNED_BY_WORD)
@@ -638,18 +649,16 @@ class MessageIndex:
         sequence = words.sequence(compiled.spaced) if rows >= SCANNED_BY_WORD else ""
         where = (self._few(where) if sequence or narrow else None) or where
         # Several words in a row: FTS5 may need most of the time to find them, and all that is found then is worth reading.
-        known = (
-            self._scan(compiled.find, self._holding(sequence, where), texts, timeout_s, limit)[0] if sequence else []
-        )
+        known = self._scan(find, self._holding(sequence, where), texts, timeout_s, limit)[0] if sequence else []
         if rows < SCANNED_BY_WORD:
             first, pages = "", self._holding(expression, where)
         else:
             first, pages = "" if sequence else words.likely(compiled.literal), self._newest_first(where)
         left = max(0.0, end - time.monotonic())
-        found, reached = self._scan(compiled.find, pages, texts, left * 2 / 3 if first else left, limit)
+        found, reached = self._scan(find, pages, texts, left * 2 / 3 if first else left, limit)
         if first and reached:  # older ones that the index knows, before all are read
             older = where._replace(last=documents.rows_of(reached, reached)[1])
-            known, _ = self._scan(compiled.find, self._holding(first, older), texts, left / 3, limit)
+            known, _ = self._scan(find, self._holding(first, older), texts, left / 3, limit)
         if known:
             each = {row.store_id: (row, at) for row, at in (*known, *found)}
             found = [each[store_id] for store_id in sorted(each, reverse=True)][:limit]
@@ -727,6 +736,20 @@ class MessageIndex:
             if len(ids) < SCANNED:
                 return
             last = ids[-1] - 1
+
+
+def _finding(pattern: Pattern) -> Callable[[str, float], int]:
+    """Search for a pattern in a text as it is stored, and where that is JSON with escapes, as it reads."""
+    core = max(re.findall(r"[^\W_]+", pattern.literal), key=len, default="")
+
+    def find(text: str, timeout_s: float) -> int:
+        at = pattern.find(text, timeout_s)
+        if at >= 0 or documents.json_begins(text) == len(text) or core not in text.casefold():
+            return at
+        at = pattern.find(documents.lines_as_read(text), timeout_s)
+        return documents.place_of(text, at) if at >= 0 else -1
+
+    return find
 
 
 _LOOSER = "nothing matches the query as it was typed; these contain some of its words"

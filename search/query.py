@@ -51,6 +51,10 @@ _WORD = re.compile(r"[^\W_]+")
 _ALL_OF = re.compile(r'"[\x21\x23-\x7e ]+"(?: AND "[\x21\x23-\x7e ]+")*')
 _ITEM = re.compile(r'"([^"]*)"|“([^“”]*)”|([()])|([^\s"“”()]+)')
 _EDGES = " \t\r\n.,;:!?؟،؛¿¡'’‘`´()[]{}<>«»…。，、；：！？（）【】「」『』《》"
+_NUMBERED = re.compile(r"([A-Za-z]{2,8})-?(\d{1,8})")
+_GROUPED = re.compile(r"[^\w\s]?(\d{1,3}(?:[.,'’]\d{3})+)(?:[.,]\d\d?)?[^\w\s]?")
+_SEPARATED = re.compile(r"[\s/()+-]+")
+_LEAST_DIGITS, _MOST_BESIDE = 5, 3  # of a number; letters in it: more are a hash, which has no parts
 _ENGLISH_TAIL = re.compile(r"['’](?:s|re|ve|ll|d|m|S)$")
 
 
@@ -211,6 +215,15 @@ def inner(literal: str) -> str:
     return _prefix(tokens[1:]) if len(tokens) > 1 and literal.isascii() and len(tokens[-1]) > 1 else ""
 
 
+def separated(literal: str) -> re.Pattern[str] | None:
+    """Pattern of a number, or a name of digits, however its parts are set apart: 0304455667 is 030/4455667; None of words."""
+    signs = _SEPARATED.sub("", literal)
+    digits = sum(map(str.isdigit, signs))
+    if not signs.isascii() or not signs.isalnum() or digits < _LEAST_DIGITS or len(signs) > digits + _MOST_BESIDE:
+        return None
+    return re.compile(r"[\s./()-]{0,3}".join(signs), re.IGNORECASE)
+
+
 def whole(literal: str) -> list[tuple[str, str]]:
     """FTS5 expressions, each with the stem of a word that it needs, one of which every text holds that contains the literal.
 
@@ -358,8 +371,17 @@ def _spellings(word: str) -> str:
     found = _sequence(base)
     if word.endswith("*") and _WORD.fullmatch(base) and not ONE_CJK.search(base):
         return _prefix([base]) if base.isascii() else f"{found}*"
-    parts = list(humps(base)) if base.isascii() else []
+    parts = [*humps(base), *_respelt(base)[:1]] if base.isascii() else []
     return f"({found} OR {' OR '.join(map(_sequence, parts))})" if parts else found
+
+
+def _respelt(word: str) -> tuple[str, ...]:
+    """A name with a number in it, and an amount, as others write it: utf8, UTF-8; 7,250.00, 7250. The first is looked for."""
+    if named := _NUMBERED.fullmatch(word):
+        apart, joined = " ".join(named.groups()), "".join(named.groups())
+        return (joined, word, apart) if "-" in word else (apart, word, "-".join(named.groups()))
+    grouped = _GROUPED.fullmatch(word)
+    return (re.sub(r"\D", "", grouped[1]), grouped[1]) if grouped else ()
 
 
 def _loose(word: str) -> Iterator[Atom]:
@@ -372,7 +394,7 @@ def _loose(word: str) -> Iterator[Atom]:
         yield from (piece for part in parts if _UNSPACED.search(part) for piece in _pieces(part))
         tokens = [token for part in parts for token in _WORD.findall(CJK_RUN.sub(_query_bigrams, normal(part)))]
     else:
-        yield Atom(_spellings(word), stems(base), _is_stop(base))
+        yield Atom(_spellings(word), stems(base), _is_stop(base), roots=tuple(map(str.lower, _respelt(base))))
         tokens = _WORD.findall(base) + [p for part in humps(base) for p in part.split()]
     if len(tokens) > 1:
         for token in tokens:

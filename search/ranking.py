@@ -596,7 +596,8 @@ class Pool:
             score += LITERAL_GAIN * sum(sign in seen.lowered for sign in literals) / max(1, len(literals))
             score -= UNASKED_LOSS * (_nods(hit, seen) or (hit.rung == "near" and not asked.is_question))
             scores.append(score + (TIMELY_GAIN * when.share if when and when.covers(hit.place.at) else 0.0))
-            hit.at = asked.window(seen) if seen.places else None
+            if hit.rung != "substring":
+                hit.at = asked.window(seen) if seen.places else None
         if cosines is not None and kind in SEMANTIC:
             ids = [hit.place.store_id for hit, *_ in examples]
             gains = meant(asked.raw, ids, lambda n: asked.stretch(examples[n][1]), scores, cosines, self.near)

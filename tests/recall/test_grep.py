@@ -301,3 +301,32 @@ def test_a_result_in_one_line_of_json_is_shown_as_it_reads(tmp_path: Path, long:
     assert 'wombat "broke" here\n' in shown[2]
     assert "\\n" not in shown[2]
     assert r"wombat\n" in shown[3]
+
+
+_SOURCE = 'import os\n\nLIMIT = 7\nNAME = "Grüße"\nraise Unready("try later")\n\treturn 3'
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ['Unready\\("try later"\\)', "^LIMIT", "= \\d+$", "Grüße", "LIMIT = 7\\nNAME", "\\breturn\\b", '"exit_code":\\s*0'],
+)
+def test_a_pattern_sees_a_tools_output_as_it_reads(tmp_path: Path, pattern: str) -> None:
+    """It is stored as JSON in one line, with escapes, and the numbers of lines that the host's tool adds."""
+    numbered = "\n".join(f"{n:6d}|{line}" for n, line in enumerate(_SOURCE.split("\n"), 1))
+    filler = "# filler\n" * 300
+    said = {"output": f"{filler}{numbered}\nend", "exit_code": 0}
+    archive = Archive(tmp_path, user("read it"), calls("{}"), result(json.dumps(said)), says("done"))
+
+    (hit,) = [each for each in archive.grep(pattern, mode="regex")["results"] if each["role"] == "tool"]
+
+    assert "LIMIT" in hit["snippet"] or "exit_code" in pattern
+
+
+def test_a_part_of_a_word_is_shown_where_it_stands(tmp_path: Path) -> None:
+    """However far behind the beginning of its message."""
+    log = "\n".join(f"2026-03-{day:02d}T08:15:00Z INFO batch {day} done" for day in range(1, 29))
+    archive = Archive(tmp_path, user(f"{log}\n2026-03-29T04:15:09Z ERROR upstream gone\n{log}"), user("at 09 or 15"))
+
+    hit = archive.grep("04:15:09")["results"][0]
+
+    assert "upstream gone" in hit["snippet"]

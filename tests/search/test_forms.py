@@ -74,6 +74,16 @@ def test_a_short_word_has_no_other_forms() -> None:
         ("Vi tager til København", "koebenhavn"),
         ("Færgen til Ålborg sejler", "aalborg"),
         ("Guðrún hringdi í gær", "gudrun"),
+        ("Herr Öztürk rief an", "Oeztuerk"),
+        ("The lease is $7,250.00 a month", "$7250"),
+        ("Nordwind zahlt 12.450,75 EUR", "12450"),
+        ("They owe us 12450 euros", "12,450.75"),
+        ("Save the file as UTF-8", "utf8"),
+        ("Save the file as utf8", "UTF-8"),
+        ("His office is 030/4455667", "0304455667"),
+        ("The dial-in pin is 883 114", "883114"),
+        ("IBAN DE44 5001 0517 5407 3249 31", "DE44500105175407324931"),
+        ("DHL 00340434161094042557", "0034 0434 1610"),
     ],
 )
 def test_another_spelling_of_a_word_is_found(tmp_path: Path, said: str, asked: str) -> None:
