@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ..errors import BadRequest
 from ..records import STATED, Flag, Node
+from ..search import documents
 from ..session import Session
 from ..text import blobs
 from ..text.explore import explore
@@ -254,7 +255,7 @@ def _message(caller: Access, store_id: int) -> Answer:
     out: Answer = {
         "note": NOTE, "type": "message", "address": f"msg_{store_id}", **frame(head), "session_id": head.session_id,
         "conversation_id": head.conversation_id, "position": head.pos, "stored_at": iso(head.stored_at),
-        "source": head.source, "tokens": head.tokens, "chars": len(text or ""), "lines": (text or "").count("\n") + 1,
+        "source": head.source, "tokens": head.tokens, "chars": len(text or ""), "lines": len(documents.line_ends(text or "")) + 1,
         "content_type": "parts" if is_json else "text", "begins": row.text[:_PREVIEW_CHARS],
         "in_prompt": store_id in caller.in_prompt(), "summaries": _summaries_over(caller, store_id),
     }  # fmt: skip

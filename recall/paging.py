@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ..errors import BadRequest
 from ..records import Flag, Node, Row, Stored, ToolCall
+from ..search import documents
 from ..search.documents import runs
 from ..text import blobs, content, tokens
 from ..text.printable import one_line
@@ -371,18 +372,11 @@ def _worth(row: Row, room: Room, most_chars: int | None) -> bool:
 # ------------------------------------------------------------------------------------------------------------- slices
 def line_part(text: str, first: int, last: int) -> tuple[int, int, int]:
     """(start, stop, number of lines): where lines ``first`` to ``last``, counted from 1, stand in a text."""
-    count = text.count("\n") + 1
+    starts = [0, *documents.line_ends(text)]
+    count = len(starts)
     if first < 1 or first > count:
         raise BadRequest(f"lines={first}-{last}: the text has lines 1 to {count}")
-    start = _line_start(text, first)
-    return start, len(text) if last >= count else _line_start(text, last + 1), count
-
-
-def _line_start(text: str, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        at = text.index("\n", at) + 1
-    return at
+    return starts[first - 1], len(text) if last >= count else starts[last], count
 
 
 def byte_part(text: str, first: int, last: int) -> tuple[int, int, int]:

@@ -59,6 +59,7 @@ _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 #: A string of JSON; the last one of a text that was cut off has no end.
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)', re.DOTALL)
 _ESCAPED = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\.", re.DOTALL)
+_LINE_END, _ESCAPED_END = re.compile("\n"), re.compile(r"(?<!\\)(?:\\\\)*\\n")
 _NUMBERED = re.compile(r"^ {0,8}\d{1,7}\|", re.MULTILINE)  # as the host's tool numbers the lines of a file
 _CUT_ESCAPE = re.compile(r"\\+(?:u[0-9a-fA-F]{0,3})?\Z")
 _SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\f": "\f", "\\b": " ", '\\"': '"', "\\\\": "\\", "\\/": "/"}
@@ -398,6 +399,12 @@ def as_read(text: str) -> str:
     """A whole text as it reads, not for the index: each string of its JSON decoded, those within strings too."""
     begin = json_begins(text)
     return text if begin == len(text) else text[:begin] + _STRING.sub(_decoded, text[begin:])
+
+
+def line_ends(text: str) -> list[int]:
+    """Places behind the line ends of a text; of JSON in one line, behind those that its strings have as escapes."""
+    escaped = "\n" not in text and json_begins(text) < len(text)
+    return [found.end() for found in (_ESCAPED_END if escaped else _LINE_END).finditer(text)]
 
 
 def lines_as_read(text: str) -> str:

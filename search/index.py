@@ -738,8 +738,14 @@ class MessageIndex:
             last = ids[-1] - 1
 
 
+#: Signs of a pattern that JSON has as escapes, or that its escapes stand in the way of.
+_OF_READ = re.compile(r"[\"^$/\s]|\\[\\bBnrtsSWAZ]|[^\x00-\x7f]")
+
+
 def _finding(pattern: Pattern) -> Callable[[str, float], int]:
     """Search for a pattern in a text as it is stored, and where that is JSON with escapes, as it reads."""
+    if not _OF_READ.search(pattern.source):
+        return pattern.find
     core = max(re.findall(r"[^\W_]+", pattern.literal), key=len, default="")
 
     def find(text: str, timeout_s: float) -> int:

@@ -547,3 +547,16 @@ def test_a_damaged_message_that_is_asked_for_is_an_error_with_a_remedy(archive: 
 
     assert f"msg_{store_id} cannot be read" in answer["error"]
     assert answer["remedy"]
+
+
+def test_lines_of_a_tools_output_are_those_that_it_shows(tmp_path: Path) -> None:
+    """It is stored as JSON in one line; a search shows the numbers of its lines."""
+    shown = "\n".join(f"{n:6d}|step({n})  # \\n is no line end" for n in range(1, 60))
+    output = json.dumps({"content": shown, "total_lines": 59})
+    archive = Archive(tmp_path, user("read it"), calls("{}"), result(output))
+
+    parts = [archive.call("lcm_expand", store_id=3, lines=lines) for lines in ("1-39", "40-41", "42-99")]
+
+    assert parts[1]["content"] == json.dumps("\n".join(shown.split("\n")[39:41]) + "\n")[1:-1]
+    assert "".join(each["content"] for each in parts) == output
+    assert parts[0]["lines_total"] == archive.call("lcm_describe", id="msg_3")["lines"] == 59
