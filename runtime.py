@@ -71,7 +71,7 @@ from .search.vectors import Vectors
 from .session import CLIENTS, Session, Sessions, alone
 from .storage.connection import Database, Databases
 from .storage.leases import Leases
-from .storage.meta import SHOWN, Health, Meta
+from .storage.meta import NOTES, SHOWN, Health, Meta
 from .storage.payloads import Payloads, folder_of
 from .storage.schema import lacked
 from .store import SEARCH_WAITS_S, MessageStore
@@ -200,6 +200,7 @@ class Runtime:
         self._priced: dict[tuple[str, str], Price] = {}
         self._ask_again: dict[tuple[str, str], float] = {}
         self._sessions: dict[str, Session] = {}
+        self._unnoted: set[str] = set()  # sessions of which it could not be noted which prompt their list shows
         self._held: dict[str, Sequence[Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
         for problem in config.problems:
@@ -808,9 +809,11 @@ class Runtime:
         elif transcript.stored:  # the rows keep their mark, which the doctor counts; the trouble itself is over
             self.health.resolved("unaligned list")
         self._note_unknown_context(f"unknown context message in {session_id}", transcript)
-        if transcript.stored:
-            with suppress(StoreError):  # the messages are stored: a note is no reason to do it again
+        if transcript.stored or session_id in self._unnoted:
+            self._unnoted.add(session_id)
+            with self.health.watched(NOTES):  # the messages are stored: a note is no reason to do it again
                 self._note_shown(session, transcript)
+                self._unnoted.discard(session_id)
         return transcript
 
     def _note_shown(self, session: Session, transcript: Transcript) -> None:

@@ -14,7 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
@@ -49,8 +49,6 @@ _NOT_MERGED: Final = (StoreError, ValueError, TypeError, LookupError, AttributeE
 #: What a value that SQLite refuses raises: it would be refused by a stand-in, too.
 _OF_A_VALUE: Final = (UnicodeError, OverflowError)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
-#: A look that took longer (ten seconds where a file system grants no locks) is made again after so many times as long.
-_LONG_LOOK_S, _SPARE_TIMES = 5.0, 10
 _OTHERS_S, _LOOK_S = 3.0, 0.02
 _FIRST, _NEXT, _WAITS = range(3)
 
@@ -128,17 +126,7 @@ class Standby:
         with self._lock, self._db.alone():
             if self._db.in_use != was and self._db.is_open:
                 return True  # another thread was faster, or somebody exchanged the file
-            with self._sparing():
-                return not is_memory(self._db.file) and self._take(error)
-
-    @contextmanager
-    def _sparing(self) -> Iterator[None]:
-        """Work on files that cannot be used: what took long is not tried again at each turn."""
-        began = time.monotonic()
-        yield
-        now = time.monotonic()
-        if now - began > _LONG_LOOK_S and self._db.stands_in:
-            self._not_before = self._leaves_at = now + _SPARE_TIMES * (now - began)
+            return not is_memory(self._db.file) and self._take(error)
 
     def _reason_of(self, exc: Exception) -> StoreError | None:
         """Why the file cannot be used; None where what failed is no matter of the file."""
@@ -185,12 +173,18 @@ class Standby:
 
     def _files(self) -> list[Path]:
         """Files that may stand in: one that a process left behind, or a new one."""
+        if not self._may_ask():
+            return []
         try:
             left = standby.free(self._db.path, self._db.file)[-1:]
             mine = [standby.claimed(self._db.path, path) for path in left]
             return [*filter(None, mine), stand_in(self._db.path, time.time())]
         except OSError:
             return []
+
+    def _may_ask(self) -> bool:
+        """Is it of use to ask a file? Where its file system grants no locks, SQLite asks for ten seconds each time."""
+        return disk.grants_locks(self._db.path.parent)
 
     def _begin(self, file: Path, source: Path) -> None:
         fresh = is_memory(file) or not file.exists()
@@ -200,7 +194,7 @@ class Standby:
             self._copied.clear()
             self._rest = None
             self._source = source
-            known = standby.take_numbers(self._db, source) if fresh else True
+            known = (self._may_ask() and standby.take_numbers(self._db, source)) if fresh else True
             if not known and not self._is(StoreForeign) and source.exists() and source.stat().st_size:
                 standby.give_numbers(self._db, int(time.time()))
         except StoreError:
@@ -215,7 +209,7 @@ class Standby:
 
     def copy(self, session_id: str) -> None:
         """Bring the conversation of a session over from the file that cannot be used, as far as it can be read; once."""
-        if session_id in self._copied:
+        if session_id in self._copied or not self._may_ask():
             return
         with self._lock:
             self._copied.add(session_id)
@@ -301,8 +295,7 @@ class Standby:
             return
         with self._lock:  # while another thread merges: what this one is to store belongs behind that
             if self._db.stands_in:
-                with self._sparing():
-                    self._come_back()
+                self._come_back()
                 self._adopt_again()
             elif self.settled == self._db.identity and self._db.is_current:
                 return
@@ -389,7 +382,7 @@ class Standby:
         return True
 
     def _come_back(self) -> None:
-        if not self._due() or not self._rescued() or not self._works():
+        if not self._due() or not self._may_ask() or not self._rescued() or not self._works():
             self._leave_memory()
             return
         file = self._db.file
@@ -428,7 +421,7 @@ class Standby:
 
     def _leave_memory(self) -> None:
         """Memory goes to a file as soon as one can be written, also while the database cannot be used."""
-        if not is_memory(self._db.file) or time.monotonic() < self._leaves_at:
+        if not is_memory(self._db.file) or time.monotonic() < self._leaves_at or not self._may_ask():
             return
         memory = self._db.file
         held = Database(memory)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import IO, BinaryIO, Final, NamedTuple
 from urllib.parse import quote
 
 from ..errors import FAULTS_OF_A_DISK, Exchanged, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
@@ -166,7 +166,7 @@ def is_open_here(device: int, number: int) -> bool:
     return False
 
 
-def is_alone(file: BinaryIO) -> bool:
+def is_alone(file: IO[bytes]) -> bool:
     """Lock an open file against all others until it is closed. False where somebody has it open: then its log is theirs."""
     if fcntl is None:
         return True
@@ -175,6 +175,15 @@ def is_alone(file: BinaryIO) -> bool:
     except OSError:
         return False
     return True
+
+
+def grants_locks(folder: Path) -> bool:
+    """Does the file system of a folder lock files? True where a file cannot even be made there: then something else says why."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as attempt:
+            return is_alone(attempt)
+    except OSError:
+        return True
 
 
 def stamp(at: float) -> str:

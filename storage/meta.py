@@ -141,6 +141,8 @@ logger = logging.getLogger("hermes_lcm")
 _OF_SETTINGS = ("setting ", "sensitive pattern ", "message pattern ", "slow pattern", "metrics file")
 #: Remedies of what is wrong with the file for a while, and with every topic that needs it.
 _PASSING = frozenset(kind.remedy for kind in (StoreBusy, StoreFull, StoreReadOnly))
+#: Topic of notes that are written again with the next turn: no promise hangs on them, but a disk that refuses one is ill.
+NOTES = "notes"
 #: Topics of a session that could not be begun: what is stored of it afterwards has begun it.
 _BEGINNINGS = ("bind", "session start")
 _DEFECT = "see the log of Hermes for the traceback, and report it with `/lcm status`"
@@ -277,9 +279,10 @@ class Health:
                 for key in changed:
                     Meta(self._db).note(key, states[key])
         except StoreError as exc:
-            logger.debug("%s not saved: %s", ", ".join(changed), exc)
+            self.degraded(NOTES, exc, severity="warning")
         else:
             self._kept.update(texts)
+            self.resolved(NOTES)
 
     def rewrite(self, key: str, made: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> bool:
         """Write a state that processes share, made from the one there is; False where nothing can be written."""

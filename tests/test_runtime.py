@@ -6,12 +6,14 @@ import json
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import MagicMock
 
 from test_background import turn_ends
 from worlds.process import WAIT_S, Script, World, chat
 
 from hermes_lcm import runtime
+from hermes_lcm.errors import StoreError
 from hermes_lcm.llm.ladder import DAILY_LIMIT
 from hermes_lcm.records import Summary, SummaryTask
 from hermes_lcm.runtime import Foreground
@@ -127,3 +129,25 @@ def test_the_worker_asks_no_model_while_a_turn_is_answered(tmp_path: Path) -> No
     assert asked == 0
     assert world.preparer.idle(WAIT_S)
     assert world.model.tasks
+
+
+def test_a_note_that_fails_behind_a_message_is_told_until_it_is_written(tmp_path: Path, monkeypatch: Any) -> None:
+    """The message is stored once; the next look at the list writes the note, though nothing is new in it."""
+    world = World(tmp_path)
+    said = chat().turns(3)
+    world.runtime.announce("s", platform="cli")
+    world.runtime.ingest_list("s", said)
+    plain, topics = world.dag.latest_assembly, []
+
+    def refused(*_: Any) -> Any:
+        monkeypatch.setattr(world.runtime.dag, "latest_assembly", plain)
+        raise StoreError("disk I/O error")
+
+    monkeypatch.setattr(world.runtime.dag, "latest_assembly", refused)
+    said = said.copy().turns(1, first=9)
+    for _ in range(2):
+        world.runtime.ingest_list("s", said)
+        topics.append({problem.topic for problem in world.health.problems()})
+
+    assert topics == [{"notes"}, set()]
+    assert world.stored() == said

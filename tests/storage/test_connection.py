@@ -1068,7 +1068,22 @@ def test_health_never_raises(tmp_path: Path) -> None:
     health.keep({"k": {"a": 1}})
     health.resolved("b")
 
-    assert (health.kept_state("k"), [problem.topic for problem in health.problems()]) == ({}, ["a"])
+    assert (health.kept_state("k"), [problem.topic for problem in health.problems()]) == ({}, ["a", "notes"])
+
+
+def test_a_state_that_cannot_be_kept_is_told_until_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is kept again with the next turn; but a disk that refuses a note is ill."""
+    faults = Faults().install(monkeypatch)
+    health = Health(Database(tmp_path / "lcm.db"))
+    health.keep({"one": {"at": 1}})
+    faults.arm(2, sqlite3.SQLITE_IOERR)
+    topics = []
+    for _ in range(2):
+        health.keep({"one": {"at": 2}})
+        topics.append([problem.topic for problem in health.problems()])
+
+    assert faults.disarm()
+    assert topics == [["notes"], []]
 
 
 def test_states_that_are_kept_together_wait_for_the_disk_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -508,31 +510,31 @@ def test_memory_that_cannot_be_left_yet_keeps_what_it_has(outage: Outage, monkey
 def test_a_file_system_without_locks_holds_up_one_turn_and_not_each(
     outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite asks for a lock for ten seconds each time; a later look finds that there are some again."""
-    plain, monotonic, asked = sqlite3.connect, time.monotonic, list[str]()
-    waits = [0.0]
+    """SQLite asks for a lock for ten seconds each time; as soon as there are some again, memory is merged."""
+    asked = list[str]()
 
     def connect(name: Any, *args: Any, **facts: Any) -> sqlite3.Connection:
         if "memory" in str(name):
             return plain(name, *args, **facts)
         asked.append(name)
-        waits[0] += 10
         error = sqlite3.OperationalError("locking protocol")
         error.sqlite_errorcode = sqlite3.SQLITE_PROTOCOL
         raise error
 
-    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + waits[0])
-    monkeypatch.setattr(sqlite3, "connect", connect)
-    outage.turns(1, first=100)
-    once = len(asked)
-    outage.turns(3, first=101)
-    told = {each.message for each in outage.host.runtime.health.problems(may_open=False)}
-    again = len(asked)
-    monkeypatch.setattr(sqlite3, "connect", plain)
-    waits[0] += 3600
+    def lockf(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    plain = sqlite3.connect
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connect)
+        patch.setattr(fcntl, "lockf", lockf)
+        outage.turns(1, first=100)
+        once = len(asked)
+        outage.turns(3, first=101)
+        told = {each.message for each in outage.host.runtime.health.problems(may_open=False)}
     outage.turns(1, first=104)
 
-    assert 0 < once == again
+    assert 0 < once == len(asked)
     assert any("grants no locks" in each for each in told)
     outage.is_over()
 
