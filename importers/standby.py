@@ -188,12 +188,12 @@ class Standby:
 
     def _begin(self, file: Path, source: Path) -> None:
         fresh = is_memory(file) or not file.exists()
+        self._copied.clear()  # before the file is in use: who looks whether a conversation was copied holds no lock
+        self._rest = None
+        self._source = source
         self._db.use(file, watched=not self._is(*_LASTING))
         try:
             self._db.open()
-            self._copied.clear()
-            self._rest = None
-            self._source = source
             known = (self._may_ask() and standby.take_numbers(self._db, source)) if fresh else True
             if not known and not self._is(StoreForeign) and source.exists() and source.stat().st_size:
                 standby.give_numbers(self._db, int(time.time()))
