@@ -49,6 +49,12 @@ _READ_CHARS = 4000
 _OF_ANY_LENGTH = 3  # newest messages of users; of a very long one the beginning and the end are read
 _LONG_CHARS = 100_000
 _LAST = 2**62
+_POINTING_WORDS = 8  # of a rule that may name nothing by itself
+_POINTS = re.compile(
+    r"\b(?:do|doing|say|saying|repeat) (?:that|this|it|so)\b|\blike (?:that|this)\b|\bthat way\b|\bça\b|\bmach das\b|"
+    r"\blo hagas\b|\bделай так\b|这样|那样",
+    re.IGNORECASE,
+)
 #: Of the task list: characters of an item, open items, other items; less of each where there is less room.
 _TASKS = ((200, 20, 8), (120, 20, 8), (70, 20, 8), (40, 20, 8), (25, 20, 8), (25, 8, 3), (25, 3, 1), (25, 0, 0))
 _TODO_TOOL = "todo"
@@ -389,12 +395,21 @@ def _rule(rule: work_log.Rule, read: _Read) -> str:
     """A rule that the prompt does not show, and the one that it replaces; "" where both stand in the prompt."""
     old = rule.replaces
     if rule.row.store_id not in read.raw and not statements.is_deed(rule.text):
-        said = f"- {_who(read, rule.row)} said {_day(rule.row)}: {work_log.quoted(rule.text, _RULE_CHARS)}"
+        said = f"- {_who(read, rule.row)} said {_day(rule.row)}: {work_log.quoted(_with_its_thing(rule), _RULE_CHARS)}"
         return said + (f" (replaces {'; before it '.join(_replaced(old))})" if old is not None else "")
     if old is None or old.row.store_id in read.raw:
         return ""
     replaced = f"- no longer in force {_day(old.row)}: {work_log.quoted(old.text, _RULE_CHARS)}"
     return f"{replaced}; replaced by what {_who(read, rule.row)} said in msg_{rule.row.store_id}"
+
+
+def _with_its_thing(rule: work_log.Rule) -> str:
+    """A rule; one that only points at what was said before it ("stop doing that") with the sentence in front of it."""
+    if len(rule.text.split()) > _POINTING_WORDS or not _POINTS.search(rule.text):
+        return rule.text
+    said = list(salience.sentences(markers.typed(rule.row.text)[:_READ_CHARS]))
+    at = said.index(rule.text) if rule.text in said else 0
+    return f"{said[at - 1]} {rule.text}" if at else rule.text
 
 
 def _replaced(rule: work_log.Rule | None) -> list[str]:

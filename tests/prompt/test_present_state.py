@@ -116,6 +116,24 @@ def test_a_day_stands_once_above_what_was_said_on_it(world: World) -> None:
     assert second == "- the user said [msg_5]: “Always use tabs.”"
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "The letter is good. You wrote the date twice again. Stop doing that.",
+            "You wrote the date twice again. Stop doing that.",
+        ),
+        ("Stop doing that. The letter is good.", "Stop doing that."),
+        ("The letter is good. Never fold it.", "Never fold it."),
+    ],
+)
+def test_a_rule_that_only_points_stands_with_what_it_points_at(world: World, said: str, told: str) -> None:
+    """The sentence in front of it."""
+    lines = block(world, chat().user("hello").says("hi").user(said).says("Sorry.").turns(20))
+
+    assert line(lines, "the user said").endswith(f": “{told}”")
+
+
 def test_an_open_request_with_a_rule_in_it_is_told_whole(world: World) -> None:
     """The rule stands among the rules; what is to be done beside it would be lost."""
     asked = "Always use tabs. The importer still drops the last column of the customer table, and the totals are off by one cent."
