@@ -80,6 +80,8 @@ class File:
 
 def read_file(path: Path) -> File:
     """A file of either kind. Raises BadRequest with the line that cannot be read, and what it holds."""
+    if path.is_char_device() or path.is_block_device():  # some never end
+        raise BadRequest(f"{path} is a device; name a file of messages")
     try:
         text = path.read_text(encoding="utf-8", errors="surrogatepass")
     except OSError as exc:

@@ -166,6 +166,10 @@ def main(args: argparse.Namespace, runtime: Runtime | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:  # `| head` has seen enough; the interpreter must not complain at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as exc:  # a full disk behind `> file`; what the command did is done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"The answer cannot be written: {exc.strerror or exc}", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:  # the work is done; who stops the printing has seen enough
         return 130
     return answer.code

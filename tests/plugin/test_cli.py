@@ -564,23 +564,43 @@ def test_nobody_watching_nothing_shown(world: Home, monkeypatch: pytest.MonkeyPa
     assert screen.getvalue() + sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(hermes_home: Path) -> None:
-    """`hermes lcm status --json | head`: no traceback, neither at the print nor at the interpreter's end."""
-    healthy(hermes_home).close()
+def apart(home: Path, out: int) -> subprocess.CompletedProcess[str]:
+    """``hermes lcm status --json`` in a process of its own, which writes its answer to ``out``."""
+    healthy(home).close()
     code = (
         "import argparse; from hermes_lcm.plugin import cli\n"
         "p = argparse.ArgumentParser()\ncli.setup(p)\ncli.handle(p.parse_args())"
     )
-    env = {**os.environ, "HERMES_HOME": str(hermes_home), "PYTHONPATH": str(ROOT / ".lcm-path")}
+    env = {**os.environ, "HERMES_HOME": str(home), "PYTHONPATH": str(ROOT / ".lcm-path")}
+    return subprocess.run(
+        [sys.executable, "-c", code, "status", "--json"], stdout=out, stderr=subprocess.PIPE, text=True, env=env, timeout=60,
+        check=False,
+    )  # fmt: skip
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(hermes_home: Path) -> None:
+    """`hermes lcm status --json | head`: no traceback, neither at the print nor at the interpreter's end."""
     reading, writing = os.pipe()
     os.close(reading)  # whoever read is gone
-    done = subprocess.run(
-        [sys.executable, "-c", code, "status", "--json"], stdout=writing, stderr=subprocess.PIPE, text=True, env=env,
-        timeout=60, check=False,
-    )  # fmt: skip
+    done = apart(hermes_home, writing)
     os.close(writing)
 
     assert (done.stderr, done.returncode) == ("", OK)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full for one file")
+def test_an_answer_that_a_full_disk_does_not_take_is_an_error_in_a_line(hermes_home: Path) -> None:
+    """`hermes lcm export -o - > file`: a script must hear of it."""
+    with Path("/dev/full").open("wb") as full:
+        done = apart(hermes_home, full.fileno())
+
+    assert (done.stderr, done.returncode) == ("The answer cannot be written: No space left on device\n", FAILED)
+
+
+def test_a_device_is_not_imported(world: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    """`/dev/zero` never ends, and would fill the memory."""
+    assert call(world, "import", "/dev/null") == REFUSED
+    assert "is a device" in capsys.readouterr().err
 
 
 # -- exit codes ----------------------------------------------------------------------------------------
