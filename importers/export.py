@@ -76,7 +76,11 @@ def export(
     if output is not None and output.is_dir():
         named = output / file_name(session.session_id, kind)
         raise BadRequest(f"{output} is a folder; name a file in it, such as {named}")
+    if output is not None and output.exists() and not output.is_file():  # a device, whose place a file would take
+        raise BadRequest(f"{output} is no regular file and stays as it is; `-o -` writes to stdout")
     path = output or deps.db.path.parent / EXPORTS / file_name(session.session_id, kind)
+    if path.is_symlink():
+        path = path.resolve()
     partial = path.with_name(f".{path.name}.partial")
     try:
         if output is None:

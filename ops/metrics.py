@@ -8,6 +8,7 @@ processes that live for a second count as well.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -176,6 +177,8 @@ class Metrics:
             gauges[self._key("last_write_timestamp_seconds", {})] = self._clock()
             self._wrote_at = time.monotonic()
             try:
+                if self.path.exists() and not self.path.is_file():  # a device, whose place the file would take
+                    raise FileExistsError(errno.EEXIST, "is no regular file and stays as it is", str(self.path))
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 with _alone(self.path):
                     self._merge(totals, gauges)
@@ -194,9 +197,10 @@ class Metrics:
         kept = {key: n for key, n in before.items() if not (_METRIC_OF[key[0]].kind == GAUGE and mine in key[1])}
         for key, value in totals.items():
             kept[key] = kept.get(key, 0) + value - self._written.get(key, 0)
-        fresh = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        path = self.path.resolve()  # a link stays one
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
         fresh.write_text(text({**kept, **gauges}), encoding="utf-8")
-        fresh.replace(self.path)
+        fresh.replace(path)
 
 
 @contextmanager

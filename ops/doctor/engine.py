@@ -153,6 +153,8 @@ def _not_writable(path: Path) -> str:
     """Why no file can be written there; "" when it can."""
     if path.is_dir():
         return f"{path} is a folder"
+    if path.exists() and not path.is_file():
+        return f"{path} is no regular file"
     return "" if os.access(path.parent, os.W_OK) else f"{path.parent} is not a folder that can be written"
 
 

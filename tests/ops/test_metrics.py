@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -261,6 +262,18 @@ def test_a_failed_write_is_told_and_made_up_for(tmp_path: Path) -> None:
     assert isinstance(told[0], OSError)
     assert told[1] is None
     assert shared.value("ingests_total") == 7
+
+
+def test_the_file_takes_the_place_of_no_device(tmp_path: Path) -> None:
+    """`LCM_METRICS_PATH=/dev/null`, in a process of root's: every program on the machine needs it."""
+    told: list[OSError | None] = []
+    os.mkfifo(tmp_path / "lcm.prom")
+    process = Shared(tmp_path).process(told=told.append)
+    process.count("ingests_total", 7)
+    process.write()
+
+    assert (tmp_path / "lcm.prom").is_fifo()
+    assert "no regular file" in str(told[0])
 
 
 # -- when it is written ----------------------------------------------------------------------------------

@@ -1160,6 +1160,27 @@ def test_an_export_into_a_folder_is_told_to_name_a_file(
     assert f"name a file in it, such as {tmp_path / 's1.jsonl'}" in capsys.readouterr().err
 
 
+def test_an_export_takes_the_place_of_no_device(
+    world: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-o /dev/null`, typed as root: every program on the machine needs it."""
+    device = tmp_path / "device"
+    os.mkfifo(device)
+
+    assert call(world, "export", "s1", "-o", str(device)) == REFUSED
+    assert device.is_fifo()
+    assert "`-o -` writes to stdout" in capsys.readouterr().err
+
+
+def test_an_export_through_a_link_leaves_the_link(world: Home, tmp_path: Path) -> None:
+    """`/dev/stdout` is one."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "talk.jsonl")
+
+    assert call(world, "export", "s1", "-o", str(link)) == OK
+    assert (link.is_symlink(), (tmp_path / "talk.jsonl").is_file()) == (True, True)
+
+
 @pytest.mark.parametrize("words", [["fleet"], ["fleet", "nonsense"], ["help", "doctor", "nonsense"]])
 def test_a_wrong_second_word_leads_to_the_help_of_the_first(
     words: list[str], world: Home, capsys: pytest.CaptureFixture[str]

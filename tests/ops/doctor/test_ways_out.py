@@ -264,6 +264,15 @@ def test_settings_that_are_impossible_together_have_the_line_of_the_one_that_was
     assert "environment" not in said
 
 
+def test_a_metrics_file_that_is_a_device_is_told(tmp_path: Path) -> None:
+    """It is not written, so that it stays a device."""
+    os.mkfifo(tmp_path / "device")
+    world = Home(tmp_path / "home", metrics_path=str(tmp_path / "device"))
+    found = finding(doctor(world.deps(None)), "settings")
+
+    assert (found["status"], "device is no regular file" in found["detail"]) == ("warn", True)
+
+
 def test_a_block_that_is_none_is_refused() -> None:
     """`lcm: hello` sets nothing."""
     assert "a block of settings" in str(load({}, "hello").problems[0])
