@@ -394,7 +394,8 @@ def _rules(read: _Read) -> list[work_log.Entry]:
 def _rule(rule: work_log.Rule, read: _Read) -> str:
     """A rule that the prompt does not show, and the one that it replaces; "" where both stand in the prompt."""
     old = rule.replaces
-    if rule.row.store_id not in read.raw and not statements.is_deed(rule.text):
+    deed = statements.is_deed(rule.text) and not (old and statements.corrects(rule.text, old.text, follows=True))
+    if rule.row.store_id not in read.raw and not deed:
         said = f"- {_who(read, rule.row)} said {_day(rule.row)}: {work_log.quoted(_with_its_thing(rule), _RULE_CHARS)}"
         return said + (f" (replaces {'; before it '.join(_replaced(old))})" if old is not None else "")
     if old is None or old.row.store_id in read.raw:

@@ -134,6 +134,21 @@ def test_a_rule_that_only_points_stands_with_what_it_points_at(world: World, sai
     assert line(lines, "the user said").endswith(f": “{told}”")
 
 
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        ("From now on, turn off the porch light at eleven.", "Actually, make it midnight."),
+        ("Keep PRs under 400 lines.", "Make that 300."),
+    ],
+)
+def test_a_value_that_a_correction_gives_a_rule_is_told_with_it(world: World, rule: str, value: str) -> None:
+    """It is an order by its words, and no deed."""
+    lines = block(world, chat().user("hello").says("hi").user(rule).says("Yes.").user(value).says("Yes.").turns(20))
+
+    assert f"“{value}” (replaces " in line(lines, "the user said")
+    assert rule in line(lines, "the user said")
+
+
 def test_an_open_request_with_a_rule_in_it_is_told_whole(world: World) -> None:
     """The rule stands among the rules; what is to be done beside it would be lost."""
     asked = "Always use tabs. The importer still drops the last column of the customer table, and the totals are off by one cent."
