@@ -7,7 +7,6 @@ ones are stored in their turn and indexed behind it.
 
 from __future__ import annotations
 
-import bisect
 import json
 import re
 import time
@@ -60,6 +59,7 @@ _UNICODE = re.compile(r"(?:\\u[0-9a-fA-F]{4})+")
 _STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)', re.DOTALL)
 _ESCAPED = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\.", re.DOTALL)
 _LINE_END, _ESCAPED_END = re.compile("\n"), re.compile(r"(?<!\\)(?:\\\\)*\\n")
+_PLAIN_WORDS = re.compile(r"[ !#-.0-\[\]-~]{1,40}")  # as JSON has them, too
 _NUMBERED = re.compile(r"^ {0,8}\d{1,7}\|", re.MULTILINE)  # as the host's tool numbers the lines of a file
 _CUT_ESCAPE = re.compile(r"\\+(?:u[0-9a-fA-F]{0,3})?\Z")
 _SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\f": "\f", "\\b": " ", '\\"': '"', "\\\\": "\\", "\\/": "/"}
@@ -412,9 +412,15 @@ def lines_as_read(text: str) -> str:
     return _NUMBERED.sub("", as_read(text))
 
 
-def place_of(text: str, at: int) -> int:
-    """Place in a text, to a few characters, of one in its ``lines_as_read``."""
-    return bisect.bisect_right(range(len(text)), at, key=lambda end: len(lines_as_read(text[:end]))) - 1
+def place_of(text: str, read: str, at: int) -> int:
+    """Place in a text of the first plain words from a place on, of the text as it is ``read``."""
+    found = _PLAIN_WORDS.search(read, at)
+    if found is None:
+        return 0
+    end = 0
+    for _ in range(read.count(found[0], 0, found.start()) + 1):
+        end = text.find(found[0], end) + len(found[0])
+    return max(0, end - len(found[0]))
 
 
 def stretch_as_read(text: str, low: int, high: int) -> str:

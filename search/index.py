@@ -738,6 +738,7 @@ class MessageIndex:
             last = ids[-1] - 1
 
 
+_MOST_READ = 500_000  # characters of JSON that a pattern sees as it reads, too: it takes some 50 ms
 #: Signs of a pattern that JSON has as escapes, or that its escapes stand in the way of.
 _OF_READ = re.compile(r"[\"^$/\s]|\\[\\bBnrtsSWAZ]|[^\x00-\x7f]")
 
@@ -750,10 +751,11 @@ def _finding(pattern: Pattern) -> Callable[[str, float], int]:
 
     def find(text: str, timeout_s: float) -> int:
         at = pattern.find(text, timeout_s)
-        if at >= 0 or documents.json_begins(text) == len(text) or core not in text.casefold():
+        if at >= 0 or len(text) > _MOST_READ or documents.json_begins(text) == len(text) or core not in text.casefold():
             return at
-        at = pattern.find(documents.lines_as_read(text), timeout_s)
-        return documents.place_of(text, at) if at >= 0 else -1
+        read = documents.lines_as_read(text)
+        at = pattern.find(read, timeout_s)
+        return documents.place_of(text, read, at) if at >= 0 else -1
 
     return find
 

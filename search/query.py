@@ -540,7 +540,10 @@ def stems(text: str) -> tuple[str, ...]:
         if ONE_CJK.search(text):
             text = CJK_RUN.sub(_query_bigrams, text)
         decomposed = unicodedata.normalize("NFD", text)
-        text = unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c)))
+        # Of scripts from India on, marks are no accents: the index keeps those of kana, and ends words at the others.
+        text = unicodedata.normalize(
+            "NFC", "".join(c for c in decomposed if c >= "\u0900" or not unicodedata.combining(c))
+        )
     return tuple(map(stem, _WORD.findall(text.lower())))
 
 

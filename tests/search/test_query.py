@@ -434,3 +434,18 @@ def test_common_words_are_told_by_a_sentence_and_amounts_by_a_sum(question: str,
 )
 def test_a_word_that_every_match_of_an_expression_holds(expression, word):
     assert words.needed(expression) == word
+
+
+@pytest.mark.parametrize(
+    "text", ["データベースのバックアップ", "でんわ番号", "हिन्दी में लिखो", "한국어 데이터", "Đặng Übung"]
+)
+def test_stems_are_the_words_of_the_index_in_any_script(text: str) -> None:
+    """Voiced kana keep their mark, and a sign that ends a word in the index ends one here."""
+    db = sqlite3.connect(":memory:")
+    db.execute(f"CREATE VIRTUAL TABLE said USING fts5(text, {TOKENIZE})")
+    db.execute("CREATE VIRTUAL TABLE words USING fts5vocab('said', 'row')")
+    db.execute("INSERT INTO said VALUES (?)", (documents.index_text(text),))
+    known = {term for (term,) in db.execute("SELECT term FROM words")}
+    db.close()
+
+    assert {stem for atom in words.parse(text).atoms for stem in atom.stems} <= known
