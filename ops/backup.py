@@ -585,6 +585,15 @@ def way_back(deps: Access) -> str:
     return f"there is no backup in {backup_folder(deps.db.path)} (`/lcm restore PATH` takes one from elsewhere)"
 
 
+def command_for_a_loss(deps: Access) -> str:
+    """What to type first where something is lost: a look at the backup that holds it, and only without one its acceptance."""
+    try:
+        found = best_backup(deps)
+    except StoreError:
+        found = None
+    return f"/lcm restore {found.path.name}" if found is not None and found.sound else "/lcm doctor accept"
+
+
 def way_on(deps: Access) -> str:
     """Advice about a database in which no message can be read: its backup, or a new beginning."""
     if backups(deps):

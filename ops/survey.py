@@ -100,7 +100,7 @@ def unsound(db: Database, progress: Progress = silent) -> tuple[str, ...]:
     accepted = Meta(db).with_prefix(ACCEPTED)
     gaps = survey.gaps() if "ingest_gaps" not in accepted else []
     broken = [f"{count} {name}" for name, count in survey.orphans().items() if count and "links" not in accepted]
-    missing = [f"{count} messages of conversation {number} are missing" for number, count in gaps]
+    missing = [f"messages of conversation {number} are missing: {count}" for number, count in gaps]
     if "ingest_gaps" not in accepted and (unread := survey.unreadable_once()):
         missing.append(f"a repair could not read {unread} messages")
     return found or (*seals.broken(db, progress=partial(progress, "comparing with seals")), *missing, *broken)

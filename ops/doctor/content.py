@@ -18,7 +18,7 @@ from ...search import vectors
 from ...session import LOCAL, Session, principal_of
 from ...storage.foreign import of_host
 from ...text import blobs
-from ..backup import way_back
+from ..backup import command_for_a_loss, way_back
 from ..findings import Finding, fail, ok, warn
 from ..orders import Orders
 from ..render import counted
@@ -106,7 +106,7 @@ def links(deps: Access, _deep: bool) -> Finding:
         ", ".join(_some(count, name) for name, count in broken.items()),
         meaning="the file was damaged, or another program changed it; after a repair some rows lack what they point at",
         remedy=f"{way_back(deps)}; or accept the loss: `/lcm doctor accept`",
-        command="/lcm doctor accept",
+        command=command_for_a_loss(deps),
         **{name.replace(" ", "_"): count for name, count in broken.items()},
     )
 
@@ -131,7 +131,7 @@ def gaps(deps: Access, _deep: bool) -> Finding:
         meaning="another program removed rows, or a repair could not read them",
         remedy=f"what the host keeps of the session is taken in again when it goes on; {way_back(deps)}; or accept the loss: "
         "`/lcm doctor accept`",
-        command="/lcm doctor accept",
+        command=command_for_a_loss(deps),
         conversations=[{"conversation_id": each, "missing": count} for each, count in found],
     )
 

@@ -266,7 +266,7 @@ def altered(deps: Access, deep: bool) -> Finding:
         meaning="rows were written, changed or removed by something that is not this release of the plugin (an older one counts "
         "none of what it writes), or by a fault of the disk",
         remedy=f"{backup.way_back(deps)}; or accept what is there: `/lcm doctor accept`",
-        command="/lcm doctor accept",
+        command=backup.command_for_a_loss(deps),
         altered=found,
     )
 

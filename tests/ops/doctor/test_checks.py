@@ -45,7 +45,7 @@ from hermes_lcm.command import answer, parsed
 from hermes_lcm.compaction.background import _Job
 from hermes_lcm.config import load
 from hermes_lcm.host import facts
-from hermes_lcm.ops import explain, redaction
+from hermes_lcm.ops import backup, explain, redaction
 from hermes_lcm.ops.doctor.checks import CHECKS, doctor
 from hermes_lcm.ops.doctor.content import inline_payloads
 from hermes_lcm.ops.status import status
@@ -443,6 +443,19 @@ def test_removed_rows_leave_a_gap(world: Home) -> None:
     assert finding(doctor(world.deps()), "ingest_gaps")["data"]["conversations"] == [
         {"conversation_id": 1, "missing": 2}
     ]
+
+
+def test_what_is_lost_here_and_stands_in_a_backup_is_not_to_be_accepted(world: Home) -> None:
+    """The command of the finding looks at that backup; without one nothing but accepting the loss is left."""
+    answer("backup", world.deps())
+    (copy,) = backup.backups(world.deps())
+    world.raw("DELETE FROM messages WHERE store_id = 40")
+    kept = [finding(doctor(world.deps()), name)["command"] for name in ("seals", "ingest_gaps")]
+    copy.path.unlink()
+    gone = [finding(doctor(world.deps()), name)["command"] for name in ("seals", "ingest_gaps")]
+
+    assert kept == [f"/lcm restore {copy.path.name}"] * 2
+    assert gone == ["/lcm doctor accept"] * 2
 
 
 def test_messages_whose_session_is_gone_are_reported(world: Home) -> None:
