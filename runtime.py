@@ -35,6 +35,7 @@ from .dag import SummaryDag
 from .errors import Overtaken, StoreCorrupt, StoreError, StoreReadOnly
 from .fleet.background import Background, SharedLeases
 from .fleet.member import Member
+from .fleet.outbox import Outbox
 from .host import facts as host
 from .host.offers import Offers
 from .importers.standby import Standby
@@ -183,7 +184,7 @@ class Runtime:
         self.leases = Leases(self.db)
         self.ingest = Ingest(
             self.whole_store, self.sessions, self.dag, leases=self.leases, filters=self.filters, named=self.filters.name,
-            lost=self.payloads.lost,
+            lost=self.payloads.lost, elsewhere=Outbox(self.db).elsewhere,
         )  # fmt: skip
         self.calibration = Calibration(count=Exact(tokens.count, host.tiktoken_cache), rough=host.rough)
         #: The context window that the host reported last, by model: what a terminal knows when no agent runs in it.

@@ -93,9 +93,10 @@ class Background:
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._wake.wait(self._wait_s or PULL_S)
             if self._wait_s:  # what is stored meanwhile must not shorten it
                 self._stopped.wait(self._wait_s)
+            else:
+                self._wake.wait(PULL_S)
             self._wake.clear()
             if not self._stopped.is_set() and self._ready():
                 self.work()

@@ -52,6 +52,7 @@ SELECT coalesce(max(block), 0), coalesce(max(pushed), 0), session_user, (SELECT 
        coalesce((SELECT extract(epoch FROM seen_at) FROM lcm.hosts WHERE role = session_user), 0)::float8
   FROM lcm.blocks WHERE file = %s AND role = session_user
 """
+_HOST: Final = "SELECT session_user, EXISTS (SELECT FROM lcm.hosts WHERE role = session_user)"
 _SEEN: Final = "SELECT extract(epoch FROM seen_at)::float8 FROM lcm.hosts WHERE role = session_user"
 _HOLD_SESSIONS: Final = """
 INSERT INTO lcm.holds(conversation, owner, session_id, id)
@@ -113,6 +114,12 @@ class Member:
             self._busy.release()
 
     def _state(self, connection: Connection[tuple[Any, ...]]) -> State:
+        role, is_host = connection.execute(_HOST).fetchall()[0]
+        if not is_host:  # the operator's, which reads everything, or one that was shut out
+            raise FleetError(
+                f"{role} is no host's role on the fleet's server",
+                "let the operator of the server run `hermes lcm fleet init NAME REALM`, and LCM_FLEET_DSN name its file here",
+            )
         numbers, state = Numbers(self._db, self.outbox, connection), self.outbox.state()
         if state is None:
             file = new_file()

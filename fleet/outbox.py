@@ -12,7 +12,7 @@ knows for others, since an older file was put back, change numbers with these.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -143,6 +143,11 @@ class Outbox:
         moved = found.get("moved") or _before(blocks[0], found["before"])  # a state that an earlier release noted
         moved = {kind: tuple(tuple(each) for each in ranges) for kind, ranges in moved.items()}
         return State(**{**found, "blocks": blocks, "moved": moved, "kept": tuple(found.get("kept", ()))})
+
+    def elsewhere(self) -> Callable[[int], bool] | None:
+        """Whether a message here (by its number) was stored by another host; None: the database has not joined."""
+        state = self.state()
+        return None if state is None else lambda number: not state.is_own(state.to_fleet("messages", number))
 
     def keep(self, state: State) -> None:
         """Note a state."""

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 
     from ..recall.access import Access
 
+#: Those of sub-agents last: whose they are is known by then, whatever the clocks said.
 _CHANGED: Final = """
 SELECT nonce, changed FROM lcm.conversations
  WHERE changed >= %(since)s AND (%(own)s OR writers <> ARRAY[session_user]::name[])
    AND (nonce = ANY(%(known)s) OR changed_at > now() - make_interval(days => %(days)s))
- ORDER BY created_at
+ ORDER BY EXISTS (SELECT FROM lcm.sessions s WHERE s.conversation = conversations.conversation AND s.origin = 'subagent'),
+       created_at
 """
 _CONVERSATION: Final = """
 SELECT c.conversation, c.nonce, p.name, c.parent, c.fork_seq, c.created_at, c.inherits
@@ -107,6 +109,8 @@ class Puller:
             self._server.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             chain = self._chain(nonce)
             keys = [row[0] for row in chain]
+            if not self._lacks({table: self._rows(sql, keys) for table, sql in _NUMBERS.items()}, keys):
+                return
             tables = {table: self._rows(sql, keys) for table, sql in _TABLES.items()}
             named = dict(reversed([(row[0], row[1]) for row in self._rows(_NAMED, keys)]))
             shown = [each for row in tables["archives"] for each in row[3]]
@@ -206,7 +210,10 @@ class Puller:
         return self._server.execute(sql, (list(keys),)).fetchall()
 
     def _chain(self, nonce: str) -> list[tuple[Any, ...]]:
-        """Rows of a conversation, of those that it branched off, and of those whose summaries it carries; these first."""
+        """Rows of a conversation, of those that it branched off, and of those whose summaries it carries; these first.
+
+        A clock that is wrong makes no branch older than what it branched off.
+        """
         found: dict[str, tuple[Any, ...]] = {}
         waiting = [nonce]
         while waiting:
@@ -220,7 +227,13 @@ class Puller:
             )
             wanted = {row[3] for row in found.values() if row[3]} | {row[0] for row in carried}
             waiting = sorted(wanted - set(found)) if wanted - set(found) != set(waiting) else []
-        return sorted(found.values(), key=lambda row: (row[5], row[0]))
+        out: dict[str, tuple[Any, ...]] = {}
+        for row in sorted(found.values(), key=lambda row: (row[5], row[0])):
+            line = [row]
+            while (above := found.get(line[-1][3])) is not None and above not in line:
+                line.append(above)
+            out.update((each[1], each) for each in reversed(line) if each[1] not in out)
+        return [*out.values()]
 
     def _lacks(self, tables: dict[str, list[tuple[Any, ...]]], keys: Sequence[int]) -> bool:
         """Is there a row that is not here?"""
@@ -348,4 +361,9 @@ _OF_ASSEMBLIES: Final = "assembly_id conversation_id session_id roots tail_ids l
 _TABLES: Final = {
     table: f"SELECT conversation, {columns.replace(' ', ', ')} FROM lcm.{table} WHERE conversation = ANY(%s) ORDER BY 1, 2"
     for table, columns in COLUMNS.items()
+}
+#: As much of them as tells whether anything is new here.
+_NUMBERS: Final = {
+    **{kind: f"SELECT conversation, id FROM lcm.{kind} WHERE conversation = ANY(%s)" for kind in NUMBERED},
+    "archives": _TABLES["archives"],
 }

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from ..records import ARCHIVE_RUNG, PURGED_RUNG, PURGED_WORDS, Flag, Row
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _BATCH: Final = 1_000
 _BATCH_CHARS: Final = 8_000_000
 _MOST_WORDS, _MOST_WORD_CHARS = 5_000, 64
+#: Of all words of a message; PostgreSQL takes a million or so.
+_MOST_WORD_BYTES: Final = 1_000_000
 #: Flags that say nothing of the message elsewhere.
 _OF_HERE: Final = Flag.COLLECTED | Flag.PINNED
 
@@ -64,6 +67,7 @@ SELECT archive_id, conversation_id, handle, session_id, store_ids, first_index, 
        chars, tokens, state, created_at, changed_at FROM archives WHERE archive_id IN ({})
 """
 _CARRIED: Final = "SELECT conversation_id, conversation_id, node_id FROM carried WHERE conversation_id IN ({})"
+_KEYS: Final = "SELECT nonce, conversation FROM lcm.conversations WHERE nonce = ANY(%s)"
 
 # One statement for a batch: the policies' question is asked once for it. {0}: columns, {1}: their arrays.
 _OPEN: Final = """
@@ -296,9 +300,13 @@ class Pusher:
         return waiting
 
     def _open(self, conversations: Iterable[int]) -> None:
-        """The server's keys of conversations, made where they are new. Raises _RefusedError."""
-        meta = Meta(self._deps.db)
-        for row in sorted(self._read(_CONVERSATION, conversations)):
+        """The server's keys of conversations, made where they are new. Raises _RefusedError.
+
+        In one order for all hosts, which is that of a purge, too: of two that change the same ones, one waits, and never both.
+        """
+        meta, rows = Meta(self._deps.db), self._read(_CONVERSATION, conversations)
+        known = dict(self._server.execute(_KEYS, ([row[1] for row in rows],)).fetchall())
+        for row in sorted(rows, key=lambda row: (known.get(row[1], inf), row[1])):
             inherits = meta.value(INHERITS.format(row[0]))
             owner = self._server.execute("SELECT lcm.owner_of(%s)", (row[2],)).fetchone()
             given = {
@@ -464,4 +472,6 @@ def _words(row: Row) -> str:
         return ""
     entry = stored_index_row(row)
     found = dict.fromkeys(stems(index_text(searchable(entry.text, entry.extra))))
-    return " ".join([word for word in found if len(word) <= _MOST_WORD_CHARS][:_MOST_WORDS])
+    said = " ".join([word for word in found if len(word) <= _MOST_WORD_CHARS][:_MOST_WORDS])
+    whole = said.encode()[:_MOST_WORD_BYTES].decode(errors="ignore")
+    return said if whole == said else whole.rpartition(" ")[0]

@@ -495,7 +495,9 @@ class Intake:
         before = self._deps.store.last_seq(session.conversation_id)  # what comes behind it meanwhile has no place yet
         verdict = self._placed(last, batches, scan, found, fork=True)
         taken = self._counted(scan, found, verdict)
-        if verdict.gone:
+        if verdict.gone and not (
+            self._ours and self._ours.gathered
+        ):  # hosts write at once, and flag what they took back
             with self._deps.db.transaction():
                 self._deps.store.append(
                     session.conversation_id, session.session_id, before, [], source="", now=self._deps.clock(),

@@ -166,20 +166,25 @@ class _Merge:
         out: list[Session] = []
         for each in self._other.sessions.of_conversation(conversation):
             known = deps.sessions.find(each.session_id)
+            delegated = each.origin == "subagent"
             if known is None:
                 # By a clock that went back a session may seem to be older than the one that it goes on from.
                 mine = deps.sessions.find(each.parent_session_id or "") if each.origin == "rotation" else None
                 rotated = [mine] if mine is not None else out[-1:]
                 last = rotated or before
+                origin = "rotation" if rotated else each.origin if last or delegated else "start"
                 known = deps.sessions.open(
                     each.session_id, now=each.started_at, platform=each.platform, host_key=each.host_key or None,
-                    parent=last[0] if last else None, origin="rotation" if rotated else each.origin if last else "start",
+                    parent=last[0] if last else None, origin=origin,
                     fork_seq=fork_seq, mode=each.mode, model=each.model, principal=each.principal,
                 )  # fmt: skip
                 if nonce and not rotated:
                     known = deps.sessions.take_nonce(known, nonce)
                 if each.ended_at:
                     deps.sessions.end(each.session_id, now=each.ended_at, reason=each.end_reason or "")
+            by = deps.sessions.find(each.parent_session_id or "") if delegated and not known.parent_session_id else None
+            if by is not None and by.principal == known.principal:
+                deps.sessions.adopt(known.session_id, by.session_id)
             if known.compactions < each.compactions:
                 deps.sessions.compacted_before(each.session_id, each.compactions)
             if nonce and known.nonce != nonce:

@@ -93,8 +93,10 @@ class Ingest:
         filters: WriteFilters | None = None,
         named: Callable[[str], str] = str,
         lost: Callable[[Message], bool] = lambda _: False,
+        elsewhere: Callable[[], Seen | None] = lambda: None,
     ) -> None:
-        """``lost``: whether a file of a message was removed since the filters wrote it."""
+        """``lost``: whether a file of a message was removed since the filters wrote it. ``elsewhere``: was a row said on another
+        host? None: there are no others."""
         self._store = store
         self._sessions = sessions
         self._dag = dag
@@ -102,6 +104,7 @@ class Ingest:
         self._filters = filters
         self._named = named  # how a name or an id is stored
         self._lost = lost
+        self._elsewhere = elsewhere
         self._lock = threading.Lock()
         self.transcripts = Transcripts(store, sessions)
         self._first_messages = FirstMessages(store, sessions, self.transcripts, dag)
@@ -139,15 +142,27 @@ class Ingest:
             if seen_list is None:
                 alone = alone and not self._leases.has_others(WORKS_AT.format(session.session_id))
             shown = cache(partial(seen_list.shown_rows, alone=alone)) if seen_list is not None else None
-            transcript, pending = self._aligned(
-                session, messages, seen_list, known, source, lambda row: row in shown() if shown is not None else alone
-            )
+            beside = cache(partial(self._said_beside, session))
+
+            def is_known(row: int) -> bool:
+                """Has a list shown it before? One of an earlier process showed all but what was said beside it."""
+                return row in shown() if shown is not None else alone and row not in beside()
+
+            transcript, pending = self._aligned(session, messages, seen_list, known, source, is_known)
             if seen_list is None:
-                seen_list = SeenList.of(messages, transcript, pending, alone=alone)
+                seen_list = SeenList.of(messages, transcript, pending, is_known)
             else:
                 seen_list.learn(messages, known, transcript, pending)
             self._remember(session.session_id, seen_list)
             return transcript
+
+    def _said_beside(self, session: Session) -> frozenset[int]:
+        """Rows that other hosts said behind what this one had said: its lists may never have shown them."""
+        is_elsewhere = self._elsewhere()
+        if is_elsewhere is None:
+            return frozenset()
+        rows = [item.store_id for item in self.transcripts.expected(session, None)]
+        return frozenset(filter(is_elsewhere, dropwhile(is_elsewhere, rows)))
 
     def begin_anew(self, session: Session, messages: Messages) -> None:
         """The user has taken back all there was: the conversation begins again, with these. Raises StoreError."""

@@ -22,7 +22,7 @@ from ..records import Assembly, Flag, Stored
 from ..session import Cut, Segment, Session, Sessions
 from ..store import MessageStore
 from ..text import content, markers, markup
-from .align import Expected, Place
+from .align import Expected, Place, Seen
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -391,10 +391,10 @@ class SeenList:
 
     @classmethod
     def of(
-        cls, messages: Messages, transcript: Transcript, pending: tuple[Expected, ...], *, alone: bool = True
+        cls, messages: Messages, transcript: Transcript, pending: tuple[Expected, ...], shown: Seen = lambda _: True
     ) -> SeenList:
-        """A list that was taken in. ``alone``: no other process works at the session."""
-        missed = frozenset(item.store_id for item in pending) if alone else frozenset[int]()
+        """A list that was taken in. ``shown``: has one before it shown a row?"""
+        missed = frozenset(item.store_id for item in pending if shown(item.store_id))
         columns = Columns.of(messages)
         return cls(list(messages), columns, transcript, pending, missed, size=_size(columns.contents))
 

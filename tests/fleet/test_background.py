@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import psycopg
@@ -153,4 +155,47 @@ def test_parameters_of_tls_reach_the_server(fleet: Fleet, tmp_path: Path) -> Non
     eventually(lambda: "SSL" in process.runtime.fleet.state()["error"])
 
     assert fleet.count("messages") == 0
+    process.end()
+
+
+def test_a_role_that_is_no_hosts_is_refused_and_told(fleet: Fleet, tmp_path: Path) -> None:
+    """The operator's own, which would read everything of everybody; with a host's role all is sent."""
+    process = Process(tmp_path / "p", fleet.admin)
+    process.take(chat().turns(3))
+    eventually(lambda: "is no host's role" in process.runtime.fleet.state()["error"])
+    assert "fleet init" in str([each.remedy for each in process.runtime.health.problems()])
+    assert fleet.count("messages") == fleet.count("blocks") == 0
+    process.end()
+    process = Process(tmp_path / "p", fleet.role("p"))
+    process.take(chat().turns(4))
+    eventually(lambda: process.behind() == 0)
+
+    assert fleet.count("messages") == 8
+    process.end()
+
+
+def test_between_two_tries_it_waits_once(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No longer than is said, also where nothing is stored meanwhile."""
+    process = Process(tmp_path / "p", refused(fleet))
+    worker = process.runtime.fleet
+    assert worker is not None
+    waits: list[float] = []
+
+    class Clock(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout or 0.0)
+            return False
+
+    worker._ready, worker._wake, worker._stopped = lambda: True, Clock(), Clock()
+    monkeypatch.setattr(worker, "work", lambda: tries.append(sum(waits)) or failing())
+    tries: list[float] = []
+
+    def failing() -> None:
+        worker._wait_s = 30.0
+        if len(tries) == 3:
+            worker._stopped.set()
+
+    worker._run()
+
+    assert [later - sooner for sooner, later in pairwise(tries)] == [30.0, 30.0]
     process.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,6 +16,7 @@ from hermes_lcm.errors import FleetError, FleetUnavailable
 from hermes_lcm.fleet import member, outbox
 from hermes_lcm.fleet.outbox import Outbox
 from hermes_lcm.fleet.pull import Puller
+from hermes_lcm.fleet.push import Pusher
 from hermes_lcm.records import Flag
 from hermes_lcm.storage import standby
 
@@ -419,3 +421,179 @@ def test_a_server_of_another_version_is_refused_in_words(fleet: Fleet, host: Hos
 
     assert "update the plugin" in refused.value.remedy
     assert a.member.status()["behind"] == 4
+
+
+def said(host: Host, session: str = "s") -> list[str]:
+    return [str(message["content"]) for message in host.thread(session)]
+
+
+DAY = 86_400.0
+
+
+def test_a_branch_comes_with_its_parent_whatever_the_clocks_said(host: Hosts) -> None:
+    """The clock of the host that began the conversation was days ahead of that of the host that branched it off."""
+    a, b, c = host("a"), host("b"), host("c")
+    a.ingest.ingest_list(a.sessions.open("s", now=3 * DAY), chat().turns(2), source="test")
+    a.member.push()
+    b.member.pull(30)
+    twig = b.sessions.open("twig", now=1.0, parent=b.sessions.find("s"), origin="branch", fork_seq=4)
+    b.ingest.ingest_list(twig, Chat(b.thread("s")).user("and here").says("yes"), source="test")
+    b.member.push()
+    c.member.pull(30)
+
+    assert said(c, "twig") == said(b, "twig")
+    assert c.counts()["messages"] == 6
+
+
+@pytest.mark.parametrize("ahead", [0.0, 3 * DAY])
+def test_what_a_sub_agent_did_is_its_parents_on_every_host(host: Hosts, ahead: float) -> None:
+    """Also where the clock of the parent's host was days ahead."""
+    a, b, c = host("a"), host("b"), host("c")
+    parent = a.sessions.open("s", now=ahead, principal="telegram:dm:1")
+    a.ingest.ingest_list(parent, chat().turns(1), source="test")
+    a.member.push()
+    b.member.pull(30)
+    sub = b.sessions.open("sub", now=1.0, parent=b.sessions.find("s"), origin="subagent", principal="telegram:dm:1")
+    b.ingest.ingest_list(sub, chat().user("look").says("found"), source="test")
+    b.member.push()
+    for each in (a, c):
+        each.member.pull(30)
+
+        assert [child.session_id for child in each.sessions.children(["s"])] == ["sub"]
+
+
+def test_a_sub_agent_of_somebody_else_stays_nobodys_child(host: Hosts) -> None:
+    """A row may name any session as the one that began it."""
+    a, b = host("a"), host("b")
+    a.session("s", principal="telegram:dm:1")
+    a.take(chat().turns(1))
+    a.member.push()
+    b.session("theirs", principal="telegram:dm:2")
+    b.session("sub", parent=b.session("theirs"), origin="subagent", principal="telegram:dm:2")
+    b.take(chat().user("look").says("found"), "sub")
+    b.member.push()
+    b.sql("INSERT INTO lcm.sessions SELECT conversation, owner, 'forged', 's', origin, platform, host_key, mode, model, "
+          "started_at, NULL, NULL, 0 FROM lcm.sessions WHERE session_id = 'sub'")  # fmt: skip
+    a.member.pull(30)
+
+    assert a.sessions.find("forged") is not None
+    assert a.sessions.children(["s"]) == []
+
+
+def test_hosts_that_send_the_same_conversations_take_them_in_one_order(
+    host: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever numbers these have there; else each would wait for what the other one has, and the server end one of them."""
+    a, b = host("a"), host("b")
+    for each in (a, b):
+        for n in range(4):
+            each.take(chat().user(f"{n} at {each.folder.name}").says("ok"), f"{each.folder.name}{n}")
+    for each in (a, b, a):
+        each.member.push()
+        each.member.pull(30)
+    taken: dict[str, list[str]] = {"a": [], "b": []}
+    real = Pusher._open
+
+    def noting(self: Pusher, conversations: Any) -> None:
+        before = set(self._opened)
+        real(self, conversations)
+        taken[now].extend(str(home) for key, (home, _) in self._opened.items() if key not in before)
+
+    monkeypatch.setattr(Pusher, "_open", noting)
+    for now, one in (("a", a), ("b", b)):
+        for name in [f"{by}{n}" for by in "ab" for n in range(4)]:
+            one.take(Chat(one.thread(name)).user(f"more at {now}").says("yes"), name)
+        one.member.push()
+
+    assert taken["a"] == taken["b"] == sorted(taken["a"], key=int)
+    assert len(taken["a"]) == 8
+
+
+def test_what_was_not_sent_yet_is_not_taken_back_by_what_others_said(host: Hosts) -> None:
+    """A fetch between two pushes: the other host went on without words of which it could not know."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(1))
+    a.member.push()
+    b.member.pull(30)
+    a.take(Chat(a.thread()).user("at a").says("yes"))
+    b.take(Chat(b.thread()).user("at b").says("no"))
+    b.member.push()
+    a.member.pull(30)
+
+    assert {"at a", "yes", "at b", "no"} <= set(said(a))
+    a.member.push()
+    b.member.pull(30)
+    assert {"at a", "yes", "at b", "no"} <= set(said(b))
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_list_of_a_new_process_takes_nothing_back_that_another_host_said(host: Hosts, compacted: bool) -> None:
+    """The host's own list has never shown it, before the process ended or after."""
+    a, b = host("a"), host("b")
+    live = chat().turns(8)
+    a.take(live)
+    a.member.push()
+    b.member.pull(30)
+    if compacted:
+        live = a.compact(live, threshold=300)
+    b.take(Chat(b.thread()).user("at b").says("no"))
+    b.member.push()
+    a.member.pull(30)
+    a = a.restart()
+    for n in range(2):
+        a.take(live.user(f"at a {n}").says("yes"))
+    a.member.push()
+    b.member.pull(30)
+
+    assert {"at b", "no", "at a 0", "at a 1"} <= set(said(a)) & set(said(b))
+    assert a.counts()["messages"] == b.counts()["messages"] == 22
+    a.member.close()
+    a.db.close()
+
+
+def test_what_this_host_said_is_taken_back_by_the_first_list_of_a_new_process(host: Hosts) -> None:
+    """As without a fleet."""
+    a = host("a")
+    live = chat().turns(3)
+    a.take(live)
+    a.member.push()
+    a = a.restart()
+    a.take(Chat(live[:-2]).user("instead").says("yes"))
+
+    assert said(a)[-2:] == ["instead", "yes"]
+    assert len(said(a)) == 6
+    a.member.close()
+    a.db.close()
+
+
+def test_a_message_of_very_many_long_words_is_pushed(fleet: Fleet, host: Hosts) -> None:
+    """In letters of four bytes they are more than PostgreSQL takes for a search; all that comes behind it is sent, too."""
+    a = host("a")
+    adlam = [chr(n) for n in range(0x1E922, 0x1E942)]
+    words = (format(n, "060b").translate({48: adlam[n % 32], 49: adlam[(n + 7) % 31]}) for n in range(4_900))
+    a.take(chat().user(" ".join(words)).says("yes"))
+    a.take(chat().user("later").says("yes"), "later")
+
+    assert a.member.push().messages == fleet.count("messages") == 4
+
+
+def test_of_what_is_here_already_no_text_is_fetched_again(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host goes on in a conversation that another one wrote to: at its next pull it looks at numbers only."""
+    a, b = host("a"), host("b")
+    a.take(chat().turns(3))
+    a.member.push()
+    b.member.pull(30)
+    b.take(Chat(b.thread()).user("at b").says("yes"))
+    asked: list[str] = []
+    real = psycopg.Connection.execute
+
+    def noting(self: Any, query: Any, *args: Any, **more: Any) -> Any:
+        asked.append(str(query))
+        return real(self, query, *args, **more)
+
+    b.member.push()
+    monkeypatch.setattr(psycopg.Connection, "execute", noting)
+    b.member.pull(30)
+
+    assert any("lcm.messages" in each for each in asked)
+    assert not any("envelope" in each for each in asked)
