@@ -36,6 +36,18 @@ class Api:
             raise HostError(f"the API server answered {status}: {answer}")
         return str(answer["choices"][0]["message"]["content"])
 
+    def run(self, text: str, *, session: str, key: str, before: list[dict[str, str]]) -> str:
+        """One run of an agent, waited for: the client chooses the session's id and brings its history; its status."""
+        body = {"input": text, "session_id": session, "conversation_history": before}
+        status, made = self._call("POST", "/v1/runs", body, {"X-Hermes-Session-Key": key})
+        end = time.monotonic() + _PATIENCE_S
+        while status in (200, 202) and time.monotonic() < end:
+            found = self._call("GET", f"/v1/runs/{made['run_id']}", None, {})[1]
+            if found.get("status") in ("completed", "failed", "cancelled"):
+                return str(found["status"])
+            time.sleep(0.2)
+        raise HostError(f"the API server answered {status}: {made}")
+
     def answers(self) -> bool:
         """Is it up?"""
         with contextlib.suppress(OSError):

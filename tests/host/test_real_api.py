@@ -106,3 +106,20 @@ def test_conversations_that_begin_alike(tmp_path: Path) -> None:
     texts = [row["content"] for row in rows]
     said = {message["content"] for history in histories.values() for message in history}
     assert sorted(texts) == sorted(said)
+
+
+def test_clients_that_choose_the_same_id(tmp_path: Path) -> None:
+    """Each brings its own history; what one said is in no prompt of the other, nor in what is summarised for it."""
+    with ModelServer(lambda _: Reply("Noted."), limit=WINDOW) as model:
+        home = Home.make(tmp_path / "home", model.base_url)
+        long = [" ".join(f"bob-{turn}-{n}" for n in range(400)) for turn in range(60)]
+        history = [{"role": ("user", "assistant")[turn % 2], "content": said} for turn, said in enumerate(long)]
+        with api_server(home) as api:
+            ended = [api.run("Always use the key rhubarb.", session="default", key="ada", before=[])]
+            before = len(model.requests)
+            ended += [api.run("go on", session="default", key="bob", before=history) for _ in range(2)]
+        asked = [str(request.messages) for request in model.requests[before:]]
+
+    assert ended == ["completed"] * 3
+    assert any("lcm:history" in each for each in asked), "nothing was compacted"
+    assert not any("rhubarb" in each for each in asked)
