@@ -31,7 +31,7 @@ from ..recall.access import Access
 from ..storage.disk import full_disk, shut
 from ..storage.files import EXPORTS
 from ..storage.foreign import messages_of_earlier
-from ..storage.meta import Meta
+from ..storage.meta import OF_SESSIONS, Meta
 from ..storage.standby import stand_ins
 from ..text.secret_kinds import CATALOGUE
 from . import costs, presets
@@ -69,7 +69,6 @@ DAMAGES = (TABLES, "silent damage", "unreadable messages")
 #: Problems that no conversation causes; of the others a chat sees those of its own session.
 _EVERYBODYS = ("setting ", "sensitive pattern ", TABLES, "search index", "write-ahead log", "upkeep", "metrics file")
 _OWNER = "owner of "
-_OF_SESSIONS = (_OWNER, "unknown context message in ", "request rewrite of ")
 
 
 #: Errors that damaged stored values raise.
@@ -542,7 +541,7 @@ def remembered(deps: Access) -> list[Problem]:
     found = deps.health.problems(may_open=made)
     if deps.reads_all:
         return found
-    own = {f"{kind}{deps.session.session_id}" for kind in _OF_SESSIONS} if deps.session is not None else ()
+    own = {f"{kind}{deps.session.session_id}" for kind in OF_SESSIONS} if deps.session is not None else ()
     return [_unnamed(each) for each in found if each.topic in own or each.topic.startswith(_EVERYBODYS)]
 
 

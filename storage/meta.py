@@ -42,7 +42,10 @@ SHOWN = "shown:"
 #: Both are made of what messages say: they go when any message is rewritten or removed.
 FORGET_MADE = f"DELETE FROM meta WHERE key GLOB '{ANSWERS}*' OR key GLOB '{REINDEXING}*'"
 _NAMES = "SELECT session_id FROM sessions WHERE conversation_id = ?"
-#: Takes the sessions of a conversation out of what is kept by their names: orders, plans, the last exam.
+#: How topics of problems begin behind which a session is named.
+OF_SESSIONS = ("owner of ", "unknown context message in ", "request rewrite of ")
+#: Takes the sessions of a conversation, and a person who has no other one, out of what is kept by their names: orders, plans, the
+#: last exam, problems, choices.
 FORGET_SESSIONS = (
     f"""
     DELETE FROM meta WHERE key IN (SELECT column1 || session_id FROM ({_NAMES}),
@@ -53,6 +56,14 @@ FORGET_SESSIONS = (
      WHERE key = 'folds' AND json_valid(value)
     """,
     f"DELETE FROM meta WHERE key = 'exam:last' AND json_valid(value) AND json_extract(value, '$.session_id') IN ({_NAMES})",
+    f"""
+    DELETE FROM health
+     WHERE topic IN (SELECT value || session_id FROM ({_NAMES}), json_each('{json.dumps(OF_SESSIONS)}'))
+    """,
+    """
+    DELETE FROM meta WHERE key = (SELECT 'notices:' || principal FROM conversations AS c WHERE conversation_id = ?
+           AND NOT EXISTS (SELECT 1 FROM conversations WHERE principal = c.principal AND conversation_id <> c.conversation_id))
+    """,
 )
 #: ``rewritten:<conversation>``: how often messages of it were; what a model wrote of them meanwhile is of words that are gone.
 REWRITTEN = "rewritten:"

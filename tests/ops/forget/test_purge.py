@@ -649,6 +649,23 @@ def test_nothing_that_is_kept_names_a_conversation_that_went(world):
     assert Meta(world.runtime.db).value("folds") == {other: [5, 1.0, "why", 10, 1.5]}
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_person_who_went_is_named_no_more(world, others):
+    """Not by a choice or a problem either; the choice stays where another conversation of theirs does."""
+    state_db(world.home)
+    for name in ("gone", "left")[: 1 + others]:
+        session = world.runtime.sessions.open(name, now=1.0, platform="telegram", principal="telegram:dm:777")
+        world.say("one", session=session.session_id)
+    Orders(world.runtime.db).say_notices("telegram:dm:777", wanted=False)
+    world.runtime.health.degraded("owner of gone", "an agent of telegram:dm:778 works in a session of telegram:dm:777")
+    world.runtime.health.save()
+    ask(world, "purge session gone apply")
+    kept = "SELECT key FROM meta UNION ALL SELECT topic || message FROM health UNION ALL SELECT principal FROM sessions"
+
+    assert [row for row in world.runtime.db.query(kept) if "owner of gone" in str(row)] == []
+    assert len([row for row in world.runtime.db.query(kept) if "telegram:dm:777" in str(row)]) == 2 * others
+
+
 def test_what_was_said_of_a_purged_fact_goes_too(tmp_path):
     """A correction of it, and the quotation of it in the journal; marks of other facts stay."""
     home = Home(tmp_path / "home")
