@@ -488,10 +488,11 @@ class Runtime:
 
     def stored(self, session_id: str) -> Session | None:
         """The session, if anything of it is stored and the database can be read."""
-        try:
-            return self.find_session(session_id) if session_id and self.db.exists else None
-        except StoreError:
+        if not session_id or not self.db.exists:
             return None
+        with self.health.watched("session look-up"):
+            return self.find_session(session_id)
+        return None
 
     def stored_now(self, session_id: str) -> Session | None:
         """The same as the file has it now: another process may have learnt whose it is."""

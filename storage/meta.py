@@ -155,7 +155,7 @@ _PASSING = frozenset(kind.remedy for kind in (StoreBusy, StoreFull, StoreReadOnl
 #: Topic of notes that are written again with the next turn: no promise hangs on them, but a disk that refuses one is ill.
 NOTES = "notes"
 #: Topics of a session that could not be begun: what is stored of it afterwards has begun it.
-_BEGINNINGS = ("bind", "session start")
+_BEGINNINGS = ("bind", "session start", "session look-up")
 _DEFECT = "see the log of Hermes for the traceback, and report it with `/lcm status`"
 
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 from test_background import turn_ends
 from worlds.process import WAIT_S, Script, World, chat
@@ -151,3 +151,18 @@ def test_a_note_that_fails_behind_a_message_is_told_until_it_is_written(tmp_path
 
     assert topics == [{"notes"}, set()]
     assert world.stored() == said
+
+
+def test_a_session_that_cannot_be_looked_up_is_told_until_it_can(tmp_path: Path, monkeypatch: Any) -> None:
+    """It counts as nobody's meanwhile."""
+    world = World(tmp_path)
+    world.take(chat().turns(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(world.runtime.sessions, "find", Mock(side_effect=StoreError("disk I/O error")))
+        unknown = world.runtime.stored("s")
+        topics = [problem.topic for problem in world.health.problems()]
+    known = world.runtime.stored("s")
+
+    assert (unknown, topics) == (None, ["session look-up"])
+    assert known is not None
+    assert world.health.problems() == []

@@ -539,6 +539,34 @@ def test_a_file_system_without_locks_holds_up_one_turn_and_not_each(
     outage.is_over()
 
 
+def test_nobody_takes_a_conversation_for_copied_that_an_earlier_stand_in_had(
+    outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread that looks while the next stand-in is begun waits until it is."""
+    mend = locked(outage.db)
+    outage.turns(1, first=100)
+    mend()
+    outage.turns(1, first=101)
+    mend, plain, waits = locked(outage.db), connection.Database.open, list[bool]()
+    another = threading.Thread(target=lambda: outage.host.runtime.standby.copy("s"), daemon=True)
+
+    def opened(db: Any) -> None:
+        if db.stands_in and not waits:
+            another.start()
+            another.join(0.2)
+            waits.append(another.is_alive())
+        plain(db)
+
+    monkeypatch.setattr(connection.Database, "open", opened)
+    outage.turns(1, first=102)
+    another.join(WAIT_S)
+    mend()
+    outage.turns(1, first=103)
+
+    assert waits == [True]
+    outage.is_over()
+
+
 def test_two_profiles_in_memory_see_nothing_of_each_other(
     hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
