@@ -10,7 +10,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from ..config import KNOBS, setting_text
+from ..config import BLOCK, KNOBS, Secret, setting_text
 from ..errors import BadRequest
 from ..host import facts
 from ..recall.access import Access
@@ -216,6 +216,8 @@ def set_setting(deps: Access, words: Words) -> Answer:
     before = getattr(deps.config, knob.name)
     change = f"{knob.name}: {setting_text(before)} -> {setting_text(knob.parse(value))}"
     data = {"name": knob.name, "before": before, "value": knob.parse(value)}
+    if before == knob.parse(value) and deps.config.provenance(knob.name) == BLOCK and not isinstance(before, Secret):
+        return Answer(f"Nothing to do: config.yaml says {knob.name}={setting_text(before)} already.", data, idle=True)
     if words.dry:
         return Answer(f"{change}. Dry run: nothing was written to config.yaml.", data)
     settings.write(knob, value)

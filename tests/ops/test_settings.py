@@ -63,6 +63,15 @@ def test_what_the_hosts_form_wrote_counts_below_the_block(hermes_home: Path) -> 
     assert (read.low_water, read.fresh_tail_count) == (0.5, 24)
 
 
+def test_a_value_that_is_there_is_not_written_again(world: Home, hermes_home: Path) -> None:
+    """Nor is it noted as a change."""
+    (hermes_home / "config.yaml").write_text("lcm: {fresh_tail_count: 24}\n")
+    world.runtime.config = load({}, facts.config_block())
+    said = answer("config set fresh_tail_count 24", world.deps(trusted=True))
+
+    assert (said.code, said.idle, "Nothing to do" in said.text) == (OK, True, True)
+
+
 def test_a_change_that_is_impossible_beside_another_setting_is_refused(world: Home, hermes_home: Path) -> None:
     """Nothing is written: it would not be in effect."""
     said = answer("config set tail_share 0.9", world.deps(trusted=True))
