@@ -133,7 +133,8 @@ def forget(member: Member, deps: Access) -> int:
 def due(deps: Access) -> bool:
     """Is it time for the next copy?"""
     every = deps.config.fleet_backup_hours * HOUR_S
-    return bool(every and deps.config.fleet_objects) and deps.clock() >= (Meta(deps.db).value(_NOTED) or 0.0) + every
+    last = Meta(deps.db).value(_NOTED) or 0.0
+    return bool(every and deps.config.fleet_objects) and not last <= deps.clock() < last + every  # a clock may go back
 
 
 def _listed(server: Connection[tuple[Any, ...]]) -> list[Copy]:

@@ -197,7 +197,7 @@ def between_turns(deps: Access, leases: Claims, give_way: Callable[[], None]) ->
     last = last_round(deps.db)
     if last is None:
         note_round(deps.db, at=deps.clock(), applied=False)
-    elif deps.clock() >= last.at + every and leases.claim(_LEASE, _LEASE_S):
+    elif not last.at <= deps.clock() < last.at + every and leases.claim(_LEASE, _LEASE_S):  # a clock may go back
         try:
             _round(deps, lambda *_: give_way())
         finally:

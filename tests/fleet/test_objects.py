@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from worlds.fleet import Fleet, Host, Process, ask, eventually, purger
+from worlds.home import Home
 from worlds.process import chat
 from worlds.refusing import Refusals
 
@@ -556,3 +557,15 @@ def test_a_copy_that_is_made_beside_a_purge_is_not_kept(
 
     assert purged.code == OK, purged.text
     assert (fleet.count("backups"), objects(place)) == (0, [])
+
+
+def test_a_clock_that_goes_back_by_years_ends_no_schedule_of_copies(tmp_path: Path) -> None:
+    """It was ahead when the last copy was made: the next one is due at once."""
+    world = Home(tmp_path, fleet_objects=str(tmp_path / "objects"), fleet_backup_hours="24")
+    world.say("hello")
+    due = []
+    for made in (0, -23, -25, 5 * 365 * 24):
+        Meta(world.runtime.db).note("fleet kept", world.now + made * 3600)
+        due.append(copies.due(world.deps()))
+
+    assert due == [False, False, True, True]

@@ -313,6 +313,16 @@ def test_without_a_schedule_nothing_happens_by_itself(tmp_path):
     assert world.runtime.store.text(1) == "run the job"
 
 
+def test_a_clock_that_goes_back_by_years_ends_no_schedule(tmp_path):
+    """It was ahead when the last round was noted: the next one is due at once, and then at its interval again."""
+    world = scheduled(tmp_path / "home", retention_every_hours="24")
+    years = 5 * 365 * 24
+    round_at(world, years)
+    back = [round_at(world, hours)["schedule"]["last"]["at"] for hours in (0, 23, 25)]
+
+    assert back[0] == back[1] < back[2]
+
+
 def test_a_round_by_itself_is_a_dry_run_unless_it_was_told_otherwise(tmp_path):
     """At its interval, and the status says what it would free and when the next one is."""
     world = scheduled(tmp_path / "home", retention_every_hours="24")
