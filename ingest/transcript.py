@@ -305,7 +305,19 @@ class FirstMessages:
             assembly = self._dag.prompt_of(context.assembly_id, markup.context_digest(str(text)), sorted(ancestry))
         if row is None and assembly is not None and self._governs(session, assembly, messages, ancestry, context.rest):
             return FirstMessage("ours", assembly)
+        if row is None and self._of_another(context.nonce, ancestry) and self._began(session, messages, digest):
+            return FirstMessage()
         return FirstMessage("unknown", None, row, context.nonce)
+
+    def _of_another(self, nonce: str, ancestry: frozenset[int]) -> bool:
+        """Was this nonce given to a conversation that is not one of these?"""
+        owner = self._sessions.nonce_owner(nonce)
+        return owner is not None and owner not in ancestry
+
+    def _began(self, session: Session, messages: Messages, digest: bytes) -> bool:
+        """Is this what somebody began a conversation with? Then it stands alone, or was stored so."""
+        first = self._store.first_of(self._sessions.ancestry(session.conversation_id), role="user")
+        return len(messages) == 1 or (first is not None and first.head.digest == digest)
 
     def is_ours(self, nonce: str, ancestry: frozenset[int]) -> bool:
         """Was this nonce given to one of these conversations?"""

@@ -75,6 +75,18 @@ def test_the_context_of_another_conversation_is_stored(world: World) -> None:
     )
 
 
+def test_a_conversation_that_somebody_began_with_the_context_of_another_one_begins_with_his_words(world: World) -> None:
+    """Pasted after ``/new``; a restart makes no record of it."""
+    pasted = world.compact(chat().turns(30))[0]["content"]
+    said = chat().user(pasted)
+    world.take(said, "t")
+    world.take(said.says("That is a record of mine.").user("What does it say?"), "t")
+    world = world.restart()
+    world.take(reload(said), "t")
+
+    assert [row.head.role for row in world.store.page("t", after=0, limit=9)] == ["user", "assistant", "user"]
+
+
 def test_the_context_of_another_conversation_governs_nothing(world: World) -> None:
     """A pasted context message does not bring another conversation's summaries into this one."""
     pasted = world.compact(chat().turns(30), "old")[0]["content"]
