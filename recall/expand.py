@@ -119,6 +119,10 @@ def load(caller: Access, ask: Load, room: Room) -> Answer:
     out["messages"] = sorted((with_handle(each) for each in shown), key=lambda each: places[each["store_id"]])
     if shown and last < newest:
         out["has_more"], out["next_cursor"] = True, last
+    elif ask.after > newest > 0:
+        out["notes"] = [
+            f"after_store_id={ask.after} is past the end: the newest message of this session is msg_{newest}"
+        ]
     return out
 
 

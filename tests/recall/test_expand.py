@@ -295,6 +295,15 @@ def test_a_message_that_came_between_others_later_is_read_in_its_place(tmp_path:
     assert [each["content"] for page in pages for each in page["messages"]] == ["one", "two", "four", "three", "five"]
 
 
+def test_a_page_behind_the_end_says_where_the_end_is(archive: Archive) -> None:
+    """An empty answer might be read as an empty session."""
+    last = archive.say(user("last"))[0]
+    pages = [archive.call("lcm_load_session", after_store_id=cursor) for cursor in (last, last + 100)]
+
+    assert [page["messages"] for page in pages] == [[], []]
+    assert [f"is msg_{last}" in str(page.get("notes")) for page in pages] == [False, True]
+
+
 def test_filters_count_what_they_let_through(archive: Archive) -> None:
     """Role, time and source narrow the page and its total."""
     archive.say(user("a"), says("b"), at=NOW)
