@@ -515,7 +515,7 @@ _QUESTION_CHARS: Final = 100
 #: A request for words, which the reply gave.
 _ASKS: Final = re.compile(
     r"\W*(?:please |bitte |por favor,? )?(?:(?:explain|describe|tell me|show me|give me|suggest|"
-    r"recommend|what|why|how|who|when|where|which|erklär|sag mir|"
+    r"recommend|what|why|how|who|when(?! (?:you|i|we|they|it|the|an?|my|our)\b[^?]*,[^?]*\Z)|where|which|erklär|sag mir|"
     r"zeig mir|was|warum|wie|wer|wann|wo|explica|explícame|dime|muéstrame|qué|"
     r"por qué|cómo|cuándo)\b|请?(?:解释|告诉我|说明)|为什么|什么)",
     re.IGNORECASE,

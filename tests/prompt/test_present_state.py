@@ -149,6 +149,17 @@ def test_a_value_that_a_correction_gives_a_rule_is_told_with_it(world: World, ru
     assert rule in line(lines, "the user said")
 
 
+def test_what_is_to_be_done_when_something_happens_is_no_question(world: World) -> None:
+    """It stands among the words that may still hold, as nobody answered it."""
+    said = "When the pump stops, write it into the log."
+    messages = chat().user("Build the importer.").says("ok").turns(30).user(said).says("I see.")
+    messages = reload(messages.user("When is the fair?").says("In May.").turns(4))
+    lines = block(world, messages, threshold=8000)
+
+    assert any(said in each for each in lines)
+    assert not any("When is the fair" in each for each in lines)
+
+
 def test_an_open_request_with_a_rule_in_it_is_told_whole(world: World) -> None:
     """The rule stands among the rules; what is to be done beside it would be lost."""
     asked = "Always use tabs. The importer still drops the last column of the customer table, and the totals are off by one cent."
