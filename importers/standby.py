@@ -212,16 +212,22 @@ class Standby:
         if session_id in self._copied or not self._may_ask():
             return
         with self._lock:
-            self._copied.add(session_id)
-            tried = (standby.copy_session(self._db, each, session_id) for each in self._sources())
-            found = next(filter(None, tried), None)
-            if found is None:
-                return
-            deps = self._deps()
-            with self._db.transaction():
-                deps.index.documents.postpone(found.messages)
-                for node_id, conversation_id, text in found.nodes:
-                    deps.node_index.add(node_id, conversation_id, text)
+            try:
+                if session_id not in self._copied:  # by another thread, for which this one waited
+                    self._copy(session_id)
+            finally:
+                self._copied.add(session_id)
+
+    def _copy(self, session_id: str) -> None:
+        tried = (standby.copy_session(self._db, each, session_id) for each in self._sources())
+        found = next(filter(None, tried), None)
+        if found is None:
+            return
+        deps = self._deps()
+        with self._db.transaction():
+            deps.index.documents.postpone(found.messages)
+            for node_id, conversation_id, text in found.nodes:
+                deps.node_index.add(node_id, conversation_id, text)
 
     def copy_more(self, *, seconds: float) -> int:
         """Bring other sessions over, the newest first, for so many seconds; how many are left."""

@@ -28,6 +28,7 @@ from hermes_lcm.config import Config
 from hermes_lcm.errors import StoreError
 from hermes_lcm.importers import adopt, standby
 from hermes_lcm.storage import connection
+from hermes_lcm.storage import standby as copies
 from hermes_lcm.storage.opened import Left
 
 Mend = Callable[[], None]
@@ -562,6 +563,28 @@ def test_nobody_takes_a_conversation_for_copied_that_an_earlier_stand_in_had(
     another.join(WAIT_S)
     mend()
     outage.turns(1, first=103)
+
+    assert waits == [True]
+    outage.is_over()
+
+
+def test_nobody_takes_a_conversation_for_copied_while_it_is(outage: Outage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second thread of its session waits for the first: what it stored meanwhile would be there twice after the merge."""
+    mend, plain, waits = locked(outage.db), copies.copy_session, list[bool]()
+    another = threading.Thread(target=lambda: outage.host.runtime.standby.copy("s"), daemon=True)
+
+    def copied(*args: Any) -> Any:
+        if not waits:
+            another.start()
+            another.join(0.2)
+            waits.append(another.is_alive())
+        return plain(*args)
+
+    monkeypatch.setattr(copies, "copy_session", copied)
+    outage.turns(1, first=100)
+    another.join(WAIT_S)
+    mend()
+    outage.turns(1, first=101)
 
     assert waits == [True]
     outage.is_over()
