@@ -25,7 +25,7 @@ from ..prompt.context_message import prefix_tokens
 from ..records import Node, in_order
 from ..session import Session
 from ..storage.leases import Claims
-from ..storage.meta import Health
+from ..storage.meta import WORKER, Health
 from . import plan
 from .backoff import Backoff
 from .compactor import Compactor, Request, View, repairable, rest_of
@@ -134,10 +134,10 @@ class Preparer:
         return replace(fold, due=min(threshold, due))
 
     def _kept_fold(self, session_id: str) -> _Planned | None:
-        """The plan that another process kept."""
+        """The plan that another process kept. Not one of a clock that was ahead: it would outlast all that come after it."""
         match self._kept.get(session_id):
             case [int(due), int() | float() as saves, str(why), int(threshold), float(at)] if 0 < due <= threshold:
-                return _Planned(plan.Fold(due, saves, why), threshold, at)
+                return _Planned(plan.Fold(due, saves, why), threshold, at) if at <= time.time() else None
         return None
 
     def read_kept(self) -> None:
@@ -227,13 +227,13 @@ class Preparer:
         unfinished = False
         try:
             unfinished = job.context.run(self._work, job)
-            self._health.resolved("background worker")
+            self._health.resolved(WORKER)
         except SummaryError:
             pass  # stopped in the middle, or its sources are gone
         except StoreError as exc:
-            self._health.degraded("background worker", exc, severity="warning")
+            self._health.degraded(WORKER, exc, severity="warning")
         except BaseException as exc:
-            self._health.degraded("background worker", exc)  # the thread ends here; the next turn starts another
+            self._health.degraded(WORKER, exc)  # the thread ends here; the next turn starts another
             raise
         finally:
             with self._lock:

@@ -832,8 +832,11 @@ def _written_twice(messages: Messages, known: int) -> list[int]:
             of_a_time.setdefault(at, []).append(n)
     out = []
     for places in of_a_time.values():
-        if len(places) > 1 and len({content.canonical_core(messages[n]).digest for n in places}) == 1:
-            out += [n for n in places[1:] if n >= known]
+        if not (again := [n for n in places[1:] if n >= known]):
+            continue
+        first = content.canonical_core(messages[places[0]]).digest
+        if all(content.canonical_core(messages[n]).digest == first for n in places[1:]):
+            out += again
     return out
 
 

@@ -145,10 +145,13 @@ def _own_copy(file: BinaryIO, path: Path) -> None:
     """Let a copy of an open file take its name."""
     file.seek(0)
     copy = private(path.with_name(f".{path.name}.{os.getpid()}.own"))
-    with copy.open("wb") as own:
-        shutil.copyfileobj(file, own)
-    sync(copy)
-    copy.replace(path)
+    try:
+        with copy.open("wb") as own:
+            shutil.copyfileobj(file, own)
+        sync(copy)
+        copy.replace(path)
+    finally:
+        copy.unlink(missing_ok=True)  # a part of one fills a disk that has no room for the whole
     sync(path.parent)
 
 

@@ -156,6 +156,8 @@ _PASSING = frozenset(kind.remedy for kind in (StoreBusy, StoreFull, StoreReadOnl
 NOTES = "notes"
 #: Topics of a session that could not be begun: what is stored of it afterwards has begun it.
 _BEGINNINGS = ("bind", "session start", "session look-up")
+#: Topic of the worker behind the turns. It ends its problems itself: it may fail where a message can be stored.
+WORKER = "background worker"
 _DEFECT = "see the log of Hermes for the traceback, and report it with `/lcm status`"
 
 
@@ -251,7 +253,7 @@ class Health:
     def written(self) -> None:
         """Note that something was stored: failures to begin, or for want of a lock, of room or of a right, are over."""
         for topic, problem in self._problems.copy().items():
-            if problem.remedy in _PASSING or topic in _BEGINNINGS:
+            if topic in _BEGINNINGS or (problem.remedy in _PASSING and topic != WORKER):
                 self.resolved(topic)
 
     def save(self) -> None:

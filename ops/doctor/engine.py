@@ -11,6 +11,7 @@ from pathlib import Path
 from ...config import Config, matches_session
 from ...ingest.filters import Noise
 from ...recall.access import Access
+from ...storage.meta import WORKER
 from ...text.secret_kinds import CATALOGUE
 from ..findings import Finding, fail, ok, warn
 from ..render import counted
@@ -28,8 +29,6 @@ from ..status import (
 from ..status import plugin as identity
 
 OLDEST_HOST = (0, 18)
-#: The topic under which ``compaction/background.py`` reports.
-WORKER = "background worker"
 _FULL, _TIGHT = 0.97, 0.9
 
 

@@ -20,7 +20,7 @@ from worlds.process import WAIT_S, Chat, Script, World, chat, interrupted_at, ru
 
 from hermes_lcm import command
 from hermes_lcm.compaction import background, plan
-from hermes_lcm.errors import StoreError
+from hermes_lcm.errors import StoreError, StoreFull
 from hermes_lcm.ops.orders import Orders, Rotation
 from hermes_lcm.ops.survey import Survey
 from hermes_lcm.records import Summary, SummaryTask
@@ -552,6 +552,18 @@ def test_a_plan_that_cannot_be_read_counts_for_nothing(tmp_path: Path) -> None:
     assert {world.preparer.fold(name, 100_000, world.config).due for name in ("s", "t", "u", "v")} == {100_000}
 
 
+def test_a_plan_of_a_clock_that_was_ahead_counts_for_nothing(tmp_path: Path) -> None:
+    """It would be the newest for years."""
+    world = small(tmp_path)
+    planned_ahead(world)
+    planned = world.preparer.fold("s", 100_000, world.config)
+    world.health.keep({background.FOLDS: {"s": [5, 1.0, "why", 10, time.time() + 1e8]}})
+    world.preparer.read_kept()
+
+    assert world.preparer.fold("s", 100_000, world.config) == planned
+    assert world.preparer.folds()["s"][1:3] == [planned.saves, planned.why]
+
+
 def test_a_threshold_that_was_set_for_another_model_is_exact_at_once(tmp_path: Path) -> None:
     """A model was chosen after the plan was made; the plan still is of the one before."""
     world = small(tmp_path)
@@ -927,6 +939,23 @@ def test_what_failed_is_done_after_the_next_turn(tmp_path: Path) -> None:
         assert world.preparer.idle(WAIT_S)
 
     assert prepared(world, messages)
+
+
+def test_a_stored_message_does_not_end_what_the_worker_could_not_write(tmp_path: Path) -> None:
+    """A disk may have room for a message and none for a summary: status shows it until the worker succeeds."""
+    world = small(tmp_path)
+    messages = long_chat()
+    request = world.request(messages)
+    with world.failing_at(1, StoreFull("the disk is full")):
+        world.preparer.after_turn(world.session(), request)
+        assert world.preparer.idle(WAIT_S)
+    before = world.health.problems()
+    world.runtime.ingest_list("s", messages.turns(1, first=300))
+
+    assert [problem.topic for problem in before] == ["background worker"]
+    assert world.health.problems() == before
+    assert prepared(world, messages)
+    assert world.health.problems() == []
 
 
 def test_a_prompt_of_a_file_that_is_not_in_use_any_more_ends_no_worker(tmp_path: Path) -> None:

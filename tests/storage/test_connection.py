@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import random
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from unittest.mock import Mock
 
 import pytest
@@ -1429,6 +1430,26 @@ def test_a_file_that_another_process_has_open_under_a_second_name_is_not_used(db
 
     assert notes(other) == ["before", "two"]
     assert notes(db) == ["before"]
+
+
+def test_a_copy_for_which_there_is_no_room_takes_none(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the disk would be full for everybody, of a part of a file that nobody can use."""
+
+    def fills(_: object, own: BinaryIO) -> None:
+        own.write(b"a part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    note(db, "before")
+    db.close()
+    other = Database(linked(db))
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "copyfileobj", fills)
+        with pytest.raises(errors.StoreFull):
+            note(other, "two")
+
+    assert [path.name for path in other.path.parent.iterdir()] == ["lcm.db"]
+    note(other, "two")
+    assert notes(other) == ["before", "two"]
 
 
 def test_a_second_name_is_in_nobodys_way_who_uses_the_first_one(db: Database) -> None:
