@@ -169,8 +169,8 @@ function Summary({ place, go, mode, profile, changed }) {
           said.sources.map((each) => h(Source, { key: each.address, each, marking, go, w })),
           h(Pager, { offset, size: said.limit, total: said.total, more: offset + said.limit < said.total, go: setOffset }))),
       said.dissolved
-        ? h(Act, { words: `dissolve ${said.address} undo`, label: w.say("dissolve.undo"), profile, session: place.session, done: () => { node.again(); changed(); } })
-        : mode === "full" ? h(Act, { words: `dissolve ${said.address}`, label: w.say("dissolve"), profile, session: place.session, done: () => { node.again(); changed(); } }) : null));
+        ? h(Act, { key: said.address, words: `dissolve ${said.address} undo`, label: w.say("dissolve.undo"), profile, session: place.session, done: () => { node.again(); changed(); } })
+        : mode === "full" ? h(Act, { key: said.address, words: `dissolve ${said.address}`, label: w.say("dissolve"), profile, session: place.session, done: () => { node.again(); changed(); } }) : null));
 }
 
 function Source({ each, marking, go, w }) {
@@ -200,8 +200,8 @@ export function Message({ place, go, mode, profile }) {
         h(Button, { onClick: () => go({ msg: Number(place.msg) + 1 }) }, w.say("next")),
         h(Button, { onClick: () => go({ view: "prompt", at: place.msg, prompt: "", session: said.session_id }) }, w.say("prompt.here"))),
       mode === "full" ? h("div", { className: "lcm-row" },
-        h(Act, { words: `pin ${said.address}`, label: w.say("message.hold"), profile, session: place.session, done: message.again }),
-        h(Act, { words: `purge messages ${said.address}`, label: w.say("message.purge"), profile, session: place.session, done: message.again })) : null,
+        h(Act, { key: `pin ${said.address}`, words: `pin ${said.address}`, label: w.say("message.hold"), profile, session: place.session, done: message.again }),
+        h(Act, { key: `purge messages ${said.address}`, words: `purge messages ${said.address}`, label: w.say("message.purge"), profile, session: place.session, done: message.again })) : null,
       h("details", null, h("summary", null, w.say("message.facts")), h(Facts, { rows: Object.entries(said.facts).map(([name, value]) => [name, String(value)]) }))));
 }
 

@@ -197,7 +197,7 @@ export function Act({ words, label, profile, session, done, open }) {
       .finally(() => setBusy(false));
   };
   useEffect(() => {
-    setShown(null);
+    setShown((was) => (was && was.applied ? was : null)); // what was done a moment ago may be why the words are others
     setError("");
     if (open) send();
   }, [words, session, profile]);

@@ -156,6 +156,7 @@ def test_a_compaction_is_undone_after_it_was_shown(page: Browser) -> None:
     page.click("button", "Undo this compaction")
     page.sees("Dry run")
     page.click("button", "Do it")
+    page.sees("Use it again")
     page.sees("Done, and noted")
     page.click("button", "Use it again")
     page.sees("may be used again. Dry run")
