@@ -150,6 +150,12 @@ def _own_copy(file: BinaryIO, path: Path) -> None:
             shutil.copyfileobj(file, own)
         sync(copy)
         copy.replace(path)
+    except OSError as exc:
+        if exc.errno in _NO_ROOM:
+            raise StoreFull(
+                f"{path} has a second name (a hard link), and there is no room for a file of its own"
+            ) from exc
+        raise
     finally:
         copy.unlink(missing_ok=True)  # a part of one fills a disk that has no room for the whole
     sync(path.parent)

@@ -156,8 +156,10 @@ _PASSING = frozenset(kind.remedy for kind in (StoreBusy, StoreFull, StoreReadOnl
 NOTES = "notes"
 #: Topics of a session that could not be begun: what is stored of it afterwards has begun it.
 _BEGINNINGS = ("bind", "session start", "session look-up")
-#: Topic of the worker behind the turns. It ends its problems itself: it may fail where a message can be stored.
+#: Topic of the worker behind the turns.
 WORKER = "background worker"
+#: Topics that their own next success ends: they may fail again and again where a message can be stored.
+_END_THEMSELVES = (WORKER, NOTES)
 _DEFECT = "see the log of Hermes for the traceback, and report it with `/lcm status`"
 
 
@@ -253,7 +255,7 @@ class Health:
     def written(self) -> None:
         """Note that something was stored: failures to begin, or for want of a lock, of room or of a right, are over."""
         for topic, problem in self._problems.copy().items():
-            if topic in _BEGINNINGS or (problem.remedy in _PASSING and topic != WORKER):
+            if topic in _BEGINNINGS or (problem.remedy in _PASSING and topic not in _END_THEMSELVES):
                 self.resolved(topic)
 
     def save(self) -> None:

@@ -13,7 +13,7 @@ from test_background import turn_ends
 from worlds.process import WAIT_S, Script, World, chat
 
 from hermes_lcm import runtime
-from hermes_lcm.errors import StoreError
+from hermes_lcm.errors import StoreError, StoreFull
 from hermes_lcm.llm.ladder import DAILY_LIMIT
 from hermes_lcm.records import Summary, SummaryTask
 from hermes_lcm.runtime import Foreground
@@ -151,6 +151,18 @@ def test_a_note_that_fails_behind_a_message_is_told_until_it_is_written(tmp_path
 
     assert topics == [{"notes"}, set()]
     assert world.stored() == said
+
+
+def test_a_note_that_a_disk_refuses_each_time_is_told_as_one_problem(tmp_path: Path, monkeypatch: Any) -> None:
+    """There is room for the messages, so a message that is stored says nothing of it."""
+    world = World(tmp_path)
+    said = chat().turns(3)
+    world.take(said)
+    monkeypatch.setattr(world.runtime.dag, "latest_assembly", Mock(side_effect=StoreFull("the disk is full")))
+    for n in range(3):
+        world.runtime.ingest_list("s", said.turns(1, first=9 + n))
+
+    assert [(problem.topic, problem.count) for problem in world.health.problems()] == [("notes", 3)]
 
 
 def test_a_session_that_cannot_be_looked_up_is_told_until_it_can(tmp_path: Path, monkeypatch: Any) -> None:

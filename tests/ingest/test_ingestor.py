@@ -76,10 +76,11 @@ def test_a_host_may_give_one_time_to_a_whole_list(world: World, restart: bool) -
     world.take(said)
     live = world.compact(said)
     again = world.restart() if restart else world
-    shown = Chat([{**message, "timestamp": 1_700_000_000.25} for message in reload(live)]).user("and now?")
+    new = chat().user("and now?").says("Now nothing.")
+    shown = Chat([{**message, "timestamp": 1_700_000_000.25} for message in [*reload(live), *new]])
     again.take(shown)
 
-    assert digests(again.stored()) == digests([*said, *chat().user("and now?")])
+    assert digests(again.stored()) == digests([*said, *new])
     assert again.gaps(shown) == ([], [])
 
 

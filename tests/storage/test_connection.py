@@ -1444,7 +1444,7 @@ def test_a_copy_for_which_there_is_no_room_takes_none(db: Database, monkeypatch:
     other = Database(linked(db))
     with monkeypatch.context() as full:
         full.setattr(shutil, "copyfileobj", fills)
-        with pytest.raises(errors.StoreFull):
+        with pytest.raises(errors.StoreFull, match="second name"):
             note(other, "two")
 
     assert [path.name for path in other.path.parent.iterdir()] == ["lcm.db"]
