@@ -126,6 +126,7 @@ def _others(caller: Access, session: Session | None, room: Room, start: int) -> 
     given: Answer = {"tool": "lcm_describe", **({"session_id": session.session_id} if session else {})}
     readable = caller.scopes.conversations([each.conversation_id for each in recent], scope)
     wanted = [each for each in recent if not (session and each.session_id == session.session_id)]
+    _within(start, len(wanted), "other sessions")
     for place, each in enumerate(wanted[start:], start):
         if each.conversation_id not in readable:
             continue
@@ -196,6 +197,7 @@ def _files_below(caller: Access, node: Node) -> Answer:
 def _leaf_sources(caller: Access, out: Answer, sources: Sequence[int], offset: int, room: Room, handle: Answer) -> None:
     """The messages of a leaf as ranges, and what reading them costs."""
     heads = caller.store.heads_of(sources)
+    _within(offset, len(sources), "messages below it")
     out["source_count"] = len(sources)
     out["source_messages"] = _first(spans(sources))
     roles: dict[str, int] = {}
@@ -243,7 +245,14 @@ def _subtree(caller: Access, out: Answer, sources: Sequence[int], offset: int, r
             break
         room.use_up(item)
         listed.append(item)
+    _within(offset, place, "summaries below it")
     out["subtree"] = listed
+
+
+def _within(offset: int, count: int, what: str) -> None:
+    """Raises BadRequest for a place behind the end of a list: an empty page would say that there is nothing."""
+    if offset > count:
+        raise BadRequest(f"source_offset={offset} is past the end: there are {count} {what}")
 
 
 # ------------------------------------------------------------------------------------------------------------ the rest
@@ -289,6 +298,7 @@ def _summaries_over(caller: Access, store_id: int) -> list[str]:
 
 def _file(caller: Access, name: str, source_offset: int, content_offset: int, room: Room, most: int | None) -> Answer:
     payload = caller.payload(name)
+    _within(source_offset, len(payload.facts.get("messages", ())), "messages that show it")
     out: Answer = {"note": NOTE, "type": "file", "id": name, **file_facts(name, payload.facts, source_offset)}
     out["content_chars"] = len(payload.text)
     if payload.facts.get("kind") == blobs.TEXT:

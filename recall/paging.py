@@ -240,6 +240,10 @@ def show(row: Row, room: Room, part: Part = Part(), extra: Mapping[str, Any] | N
         _text(out, text, part, for_text)
     if is_json and not only_calls:
         item["content_type"] = "parts"
+    if part.arguments_offset and not row.calls:
+        raise BadRequest(
+            f"arguments_offset={part.arguments_offset} is past the end: msg_{row.store_id} has no tool calls"
+        )
     if calls and row.calls:
         _arguments(out, row.calls, part, room)
     return out

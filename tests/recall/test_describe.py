@@ -120,3 +120,13 @@ def test_a_bare_digest_names_a_file_everywhere(host: Host, tool: str) -> None:
 def test_a_choice_that_is_missing_names_the_choices(host: Host) -> None:
     """An error names the way out."""
     assert "needs operation: one of history, store" in ask(host, "lcm_archive")["error"]
+
+
+@pytest.mark.parametrize("name", ["sum_1", "sum_3", "file", ""])
+def test_a_list_that_is_continued_behind_its_end_says_where_the_end_is(host: Host, name: str) -> None:
+    """An empty page would say that there is nothing."""
+    asked = {"id": file_of(host) if name == "file" else name} if name else {}
+
+    assert (
+        "source_offset=99 is past the end: there are" in ask(host, "lcm_describe", **asked, source_offset=99)["error"]
+    )
