@@ -333,19 +333,24 @@ class LCMEngine(ContextEngine):
         known = runtime.db.path.exists() and runtime.find_session(session_id) is not None
         return known or bool(facts.session_transcript(self.session_db, session_id))
 
-    def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Does the host's own transcript of this session, as old as ours, show no more than this first message?
+    def left_before(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]] | None:
+        """What the host's own transcript of this session, as old as ours, shows in front of this first message; None: not known.
 
-        Then the user has taken back (``/undo``) all that was said before. A turn that begins with a rotation is called the
-        first, too, but shows more. Clients of the API server show what they like.
+        What it shows neither there nor here the user has taken back (``/undo``). That is all there was, or what came behind a
+        context message: the host counts that as a turn of his, and takes it out of the list, but perhaps not out of its file. A
+        turn that begins with a rotation is called the first, too, but shows more. Clients of the API server show what they like.
         """
         if len(facts.without_notes(messages)) > 1:
-            return False
+            return None
         row, known = facts.session_row(self.session_db, self.session_id), self.runtime.stored(self.session_id)
         if not isinstance(row, Mapping) or known is None or known.platform == CLIENTS:
-            return False
-        same = float(row.get("started_at") or 0.0) <= known.started_at + _SAME_START_S
-        return same and len(facts.session_transcript(self.session_db, self.session_id)) <= len(messages)
+            return None
+        if float(row.get("started_at") or 0.0) > known.started_at + _SAME_START_S:
+            return None
+        shown = facts.session_transcript(self.session_db, self.session_id)
+        if len(shown) <= len(messages):
+            return ()
+        return shown if shown[-1].get("role") == "assistant" else None  # a request may be this one, written already
 
     def _boundary(self, old_id: str) -> None:
         """The host goes on with the prompt of the last ``compress``; under rotation with a new session id."""

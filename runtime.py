@@ -708,11 +708,11 @@ class Runtime:
         *,
         platform: str = "",
         thorough: bool = True,
-        begins: bool = False,
+        before: Sequence[Mapping[str, Any]] | None = None,
     ) -> StoredList | None:
         """Store what is new in a live list, if the list may be stored at all: what it says, and which rows that is.
 
-        ``begins``: the conversation begins with it, whatever was stored before.
+        ``before``: what is left of the conversation in front of it, where that is known, whatever was stored before.
 
         None for an empty list, for one of the host's background review, and in a session that the settings leave out.
         """
@@ -729,8 +729,11 @@ class Runtime:
             self.note_owner(engine, session_id)
         if not self._admits(session_id, said):
             return None
-        if begins and (known := self.stored(session_id)) is not None:
-            self.outlasting(lambda: self.ingest.begin_anew(known, said))
+        if before is not None and (known := self.stored(session_id)) is not None:
+            if before:
+                self.ingest_list(session_id, [*before, *said], thorough=thorough)
+            else:
+                self.outlasting(lambda: self.ingest.begin_anew(known, said))
             seen = UNSEEN
         if engine is not None and engine.host_key and any(map(_holds_others, said[seen.count :][-2:])):
             engine.overhear()
@@ -992,8 +995,8 @@ class LiveEngine(Protocol):
     def config(self) -> Config:
         """The settings for its model on its platform."""
 
-    def begins(self, messages: Sequence[Mapping[str, Any]]) -> bool:
-        """Does the host's own transcript show no more than this first turn?"""
+    def left_before(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]] | None:
+        """What the host's own transcript shows in front of this first message; None: not known."""
 
     def overhear(self) -> None:
         """Lines of a group that nobody said to the bot, from the host's transcript."""

@@ -95,8 +95,8 @@ def pre_llm_call(
     @_survives(INGEST)
     def observe(runtime: Runtime) -> None:
         engine, history = PROCESS.engines.of(session_id), conversation_history
-        begins = is_first_turn and engine is not None and engine.begins(history or ())
-        seen = runtime.observe(session_id, history, platform=platform, thorough=False, begins=begins)
+        before = engine.left_before(history or ()) if is_first_turn and engine is not None else None
+        seen = runtime.observe(session_id, history, platform=platform, thorough=False, before=before)
         if seen is None or engine is None:
             return
         engine.look(*seen)

@@ -98,6 +98,17 @@ def test_undo_and_retry_keep_what_was_said(terminal: Running) -> None:
     assert [row["content"] for row in again if row["role"] == "user"] in ([], ["Three."])
 
 
+def test_turns_that_only_the_list_lost_are_not_taken_back(terminal: Running) -> None:
+    """`/retry` writes the request twice, so `/undo 2` empties the list, and its file keeps the first turn."""
+    _, _, host = terminal.talk(Turns(lambda turn: [Reply(f"Reply {turn}.")]))
+    session = host.cli()["session_id"]
+    for text in ("One.", "Two.", "/retry", "/undo 2", "Three."):
+        host.cli_say(text=text)
+    gone = {row["content"] for row in stored_rows(host, session) if "retracted" in row.get("flags", ())}
+
+    assert gone == {"Two.", "Reply 1.", "Reply 2."}
+
+
 def test_the_plugin_leaves_by_its_own_command(tmp_path: Path) -> None:
     """The link in the plugins folder is the folder that runs: it goes, and the answer is shown all the same."""
     home = Home.make(tmp_path / "home", "http://127.0.0.1:9/v1")

@@ -692,6 +692,20 @@ def test_what_the_user_took_back_whole_is_kept_and_not_shown(world: Gateway, res
     assert "unaligned list" not in world.topics()
 
 
+@pytest.mark.parametrize(("left", "gone"), [(2, [False, False, True, True]), (3, [False] * 4), (4, [False] * 4)])
+def test_what_neither_list_nor_transcript_shows_was_taken_back(world: Gateway, left: int, gone: list[bool]) -> None:
+    """The host's file keeps turns that its list lost: `/undo` counts a context message or a `/retry` in one of them only.
+
+    A transcript that ends with a request, perhaps with this one, says nothing; nor does one that has it all.
+    """
+    agent = world.agent("undone", "cli").says("use the red paint", "use the blue paint")
+    world.db.said["undone"] = list(agent.live[:left])
+    first_turn(world, agent, "what is the weather?")
+    rows = [row for rows in world.runtime.store.row_batches() for row in rows if row.head.session_id == "undone"]
+
+    assert [bool(row.head.flags & Flag.RETRACTED) for row in rows] == [*gone, False]
+
+
 def test_a_host_that_lost_its_transcript_takes_nothing_back(world: Gateway) -> None:
     """Its row of the session is newer than ours."""
     agent = world.agent("lost", "cli").says("keep this")
