@@ -153,7 +153,8 @@ def _cell(factor: str, result: Mapping[str, Any] | None) -> str:
         return "not run"
     if result["failed"] or result["exit"]:
         return f"**{result['failed'] or 'all'} failed**"
-    skipped = f" ({result['skipped']} test skipped)" if result["skipped"] else ""
+    count = result["skipped"]
+    skipped = f" ({count} test{'s' if count > 1 else ''} skipped)" if count else ""
     return "no, and it says so" if factor == REFUSED else f"yes{skipped}"
 
 
