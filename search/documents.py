@@ -412,6 +412,12 @@ def lines_as_read(text: str) -> str:
     return _NUMBERED.sub("", as_read(text))
 
 
+def strings_as_read(text: str) -> str:
+    """The same with each string that has escapes in lines of its own: the first line of a file begins there, the last ends."""
+    begin = json_begins(text)
+    return _NUMBERED.sub("", text[:begin] + _STRING.sub(_in_own_lines, text[begin:]))
+
+
 def place_of(text: str, read: str, at: int) -> int:
     """Place in a text of the first plain words from a place on, of the text as it is ``read``."""
     found = _PLAIN_WORDS.search(read, at)
@@ -438,6 +444,11 @@ def _decoded(match: re.Match[str]) -> str:
     if "\\" in said and said.lstrip().startswith(("{", "[")):
         said = as_read(said)
     return f'"{said}{match[2]}'
+
+
+def _in_own_lines(match: re.Match[str]) -> str:
+    said = _decoded(match)
+    return said if said == match[0] else f"\n{said[1:].removesuffix(match[2])}\n"
 
 
 def _character(match: re.Match[str]) -> str:

@@ -352,14 +352,16 @@ def spelt(word: str) -> Forms:
     """A word as others write it, in whatever language: αγορά, ΑΓΟΡΑ; Łódź, Lodz; أحمد, احمد; 1234, ١٢٣٤. One or two letters of
     it are others, at one place or at all; an amount is grouped."""
     said = _SIGNS.sub("", unicodedata.normalize("NFC", word.lower()).replace("ς", "σ"))
-    base = said.translate(_FOLDED)
+    if len(said) > _MOST_LETTERS:
+        return Forms()
     if said.isdecimal():
+        base = said.translate(_FOLDED)
         groups = f"{int(base):,}".split(",") if len(base) > 3 and not _UNGROUPED.match(base) else [base]
         tokens = {each: each for each in (said, base, *map(base.translate, _DIGITS))}
         return Forms(
             (base, *(sign.join(groups) for sign in _GROUPING)), (*tokens.items(), (groups[-1], " ".join(groups)))
         )
-    if _WORD.fullmatch(said) and len(said) <= _MOST_LETTERS:
+    if _WORD.fullmatch(said):
         base = said
         for letter, other in _ALIKE:
             base = base.replace(letter, other)

@@ -538,9 +538,9 @@ class MessageIndex:
             seconds = SCAN_S / 4 if used else SCAN_S
 
         def find(text: str, _: float) -> int:
-            if number is None:
-                return text.casefold().find(needle)
-            return found.start() if (found := number.search(text)) else -1
+            at = text.casefold().find(needle)
+            apart = number.search(text) if number is not None and at < 0 else None
+            return apart.start() if apart else at
 
         hits, reached = self._scan(find, pages, texts, seconds, limit)
         pool.add_rows("substring", [row._replace(score=1.0) for row, _ in hits], bonus=1.0, limit=PAGE)
@@ -748,14 +748,18 @@ def _finding(pattern: Pattern) -> Callable[[str, float], int]:
     if not _OF_READ.search(pattern.source):
         return pattern.find
     core = max(re.findall(r"[^\W_]+", pattern.literal), key=len, default="")
+    of_lines = [documents.strings_as_read] if "^" in pattern.source or "$" in pattern.source else []
+    readings = [documents.lines_as_read, *of_lines]
 
     def find(text: str, timeout_s: float) -> int:
         at = pattern.find(text, timeout_s)
         if at >= 0 or len(text) > _MOST_READ or documents.json_begins(text) == len(text) or core not in text.casefold():
             return at
-        read = documents.lines_as_read(text)
-        at = pattern.find(read, timeout_s)
-        return documents.place_of(text, read, at) if at >= 0 else -1
+        for reading in readings:
+            read = reading(text)
+            if (at := pattern.find(read, timeout_s)) >= 0:
+                return documents.place_of(text, read, at)
+        return -1
 
     return find
 

@@ -322,6 +322,29 @@ def test_a_pattern_sees_a_tools_output_as_it_reads(tmp_path: Path, pattern: str)
     assert "LIMIT" in hit["snippet"] or "exit_code" in pattern
 
 
+@pytest.mark.parametrize(("pattern", "found"), [("^Traceback", True), ("bad value$", True), ("^output$", False)])
+def test_a_pattern_sees_where_a_tools_output_begins_and_ends(tmp_path: Path, pattern: str, *, found: bool) -> None:
+    """Its first line stands behind a key, its last one before a quotation mark. The key itself is no line."""
+    said = {"output": "Traceback:\n  File 'a.py'\nValueError: bad value", "exit_code": 1}
+    archive = Archive(tmp_path, user("run it"), calls("{}"), result(json.dumps(said)))
+
+    assert (archive.grep(pattern, mode="regex")["results"] != []) == found
+
+
+def test_a_number_of_thousands_of_digits_is_a_word_like_others(tmp_path: Path) -> None:
+    """Python makes no number of it."""
+    archive = Archive(tmp_path, user("nothing"))
+
+    assert archive.grep("5" * 5000)["results"] == []
+
+
+def test_a_literal_text_of_digits_is_found_as_it_is_typed(tmp_path: Path) -> None:
+    """Whatever signs stand in it: not only those that set a number apart."""
+    archive = Archive(tmp_path, user("take a1+2+3+4+5b"), user("nothing"))
+
+    assert archive.found("1+2+3+4+5") == [1]
+
+
 def test_a_part_of_a_word_is_shown_where_it_stands(tmp_path: Path) -> None:
     """However far behind the beginning of its message."""
     log = "\n".join(f"2026-03-{day:02d}T08:15:00Z INFO batch {day} done" for day in range(1, 29))
