@@ -105,8 +105,8 @@ def accepted(config: Config, words: Words) -> tuple[Knob, str]:
     there = dict(block) if isinstance(block, Mapping) else {}
     tried = load({}, {**there, knob.name: value})
     if getattr(tried, knob.name) != knob.parse(value):  # fine alone, and impossible beside another one
-        before = load({}, there).problems
-        raise BadRequest("; ".join(str(each) for each in tried.problems if each not in before))
+        why = "; ".join(str(each) for each in tried.problems if knob.name in each.name.lower())
+        raise BadRequest(why or f"{knob.name}={value!r} would not be in effect: expected {knob.expected}")
     return knob, value
 
 

@@ -81,6 +81,20 @@ def test_a_change_that_is_impossible_beside_another_setting_is_refused(world: Ho
     assert facts.config_block() == {}
 
 
+@pytest.mark.parametrize(
+    ("words", "why"), [("tail_share 0.9", "a sum below 1"), ("sensitive_patterns ''", "would not be")]
+)
+def test_what_config_yaml_cannot_say_is_refused_with_the_reason(
+    words: str, why: str, world: Home, hermes_home: Path
+) -> None:
+    """Also where it is written there already, and for a value that counts as none."""
+    (hermes_home / "config.yaml").write_text("lcm: {tail_share: 0.9}\n")
+    world.runtime.config = load({}, facts.config_block())
+    said = answer(f"config set {words}", world.deps(trusted=True))
+
+    assert (said.code, why in said.text) == (REFUSED, True), said.text
+
+
 @pytest.mark.parametrize("text", ["on", "No", "123", "1.5"])
 def test_a_text_that_looks_like_something_else_stays_a_text(text: str, world: Home, hermes_home: Path) -> None:
     """The host takes such a word for a switch or a number, and a text that is one would be refused."""
