@@ -80,7 +80,7 @@ def export(
         raise BadRequest(f"{output} is no regular file and stays as it is; `-o -` writes to stdout")
     path = output or deps.db.path.parent / EXPORTS / file_name(session.session_id, kind)
     if path.is_symlink():
-        path = path.resolve()
+        path = Path(os.path.realpath(path))  # not ``resolve``: a link to itself raises no OSError there
     partial = path.with_name(f".{path.name}.partial")
     try:
         if output is None:

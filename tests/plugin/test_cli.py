@@ -1181,6 +1181,15 @@ def test_an_export_through_a_link_leaves_the_link(world: Home, tmp_path: Path) -
     assert (link.is_symlink(), (tmp_path / "talk.jsonl").is_file()) == (True, True)
 
 
+def test_an_export_through_a_link_to_itself_is_no_traceback(world: Home, tmp_path: Path) -> None:
+    """There is nothing behind it."""
+    link = tmp_path / "link"
+    link.symlink_to(link)
+
+    assert call(world, "export", "s1", "-o", str(link)) == OK
+    assert link.is_file()
+
+
 @pytest.mark.parametrize("words", [["fleet"], ["fleet", "nonsense"], ["help", "doctor", "nonsense"]])
 def test_a_wrong_second_word_leads_to_the_help_of_the_first(
     words: list[str], world: Home, capsys: pytest.CaptureFixture[str]
