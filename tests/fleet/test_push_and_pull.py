@@ -551,6 +551,26 @@ def test_a_list_of_a_new_process_takes_nothing_back_that_another_host_said(host:
     a.db.close()
 
 
+def test_what_a_new_process_takes_back_is_what_its_own_lists_showed(host: Hosts) -> None:
+    """Its first list has nothing new, and lacks what another host said meanwhile; the last one lacks what the second showed."""
+    a, b = host("a"), host("b")
+    live = chat().turns(3)
+    a.take(live)
+    a.member.push()
+    b.member.pull(30)
+    b.take(Chat(b.thread()).user("at b").says("no"))
+    b.member.push()
+    a.member.pull(30)
+    a = a.restart()
+    a.take(live)
+    a.take(live.copy().user("at a").says("yes"))
+    a.take(live.copy().user("instead").says("yes"))
+
+    assert sorted(said(a)[-4:]) == ["at b", "instead", "no", "yes"]
+    a.member.close()
+    a.db.close()
+
+
 def test_what_this_host_said_is_taken_back_by_the_first_list_of_a_new_process(host: Hosts) -> None:
     """As without a fleet."""
     a = host("a")

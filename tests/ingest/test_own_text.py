@@ -87,6 +87,22 @@ def test_a_conversation_that_somebody_began_with_the_context_of_another_one_begi
     assert [row.head.role for row in world.store.page("t", after=0, limit=9)] == ["user", "assistant", "user"]
 
 
+@pytest.mark.parametrize("shown", [None, 1], ids=["a branch of it", "of a lost file"])
+def test_a_list_that_was_compacted_elsewhere_begins_with_a_record(
+    world: World, tmp_path: Path, shown: int | None
+) -> None:
+    """Nobody said it: the parent of a branch was not told, or the list has outlived its database."""
+    source = world if shown is None else World(tmp_path / "lost")
+    compacted = source.compact(chat().turns(30), "old")
+    world.take(Chat(compacted[:shown]), "new")
+    world = world.restart()
+    world.take(Chat(reload(compacted[:shown])), "new")
+
+    roles = [row.head.role for row in world.store.page("new", after=0, limit=99)]
+    assert roles.count("record") == 1
+    assert roles[0] == "record"
+
+
 def test_the_context_of_another_conversation_governs_nothing(world: World) -> None:
     """A pasted context message does not bring another conversation's summaries into this one."""
     pasted = world.compact(chat().turns(30), "old")[0]["content"]
