@@ -586,6 +586,23 @@ def test_what_this_host_said_is_taken_back_by_the_first_list_of_a_new_process(ho
     a.db.close()
 
 
+def test_what_a_conversation_that_moved_here_began_with_is_taken_back_at_once(host: Hosts) -> None:
+    """It was in front of what this host said, so its lists showed it."""
+    a, b = host("a"), host("b")
+    b.take(chat().turns(3))
+    b.member.push()
+    a.member.pull(30)
+    live = Chat(a.thread())
+    a.take(live.copy().user("at a").says("yes"))
+    a = a.restart()
+    a.take(Chat(live[:-2]).user("instead").says("done"))
+
+    assert said(a)[-2:] == ["instead", "done"]
+    assert len(said(a)) == 6
+    a.member.close()
+    a.db.close()
+
+
 def test_a_message_of_very_many_long_words_is_pushed(fleet: Fleet, host: Hosts) -> None:
     """In letters of four bytes they are more than PostgreSQL takes for a search; all that comes behind it is sent, too."""
     a = host("a")

@@ -1452,6 +1452,21 @@ def test_a_copy_for_which_there_is_no_room_takes_none(db: Database, monkeypatch:
     assert notes(other) == ["before", "two"]
 
 
+def test_a_file_that_this_process_has_open_keeps_its_second_name(db: Database) -> None:
+    """A copy in its place would be another file than the open one, and no lock of this process is in its own way."""
+    note(db, "before")
+    db.close()
+    note(db, "one")
+    linked(db)
+    again = Database(db.path)
+    note(again, "two")
+    note(db, "three")
+
+    assert notes(db) == notes(again) == ["before", "one", "three", "two"]
+    assert db.path.stat().st_nlink == 2
+    again.close()
+
+
 def test_a_second_name_is_in_nobodys_way_who_uses_the_first_one(db: Database) -> None:
     """A snapshot by hard links that is made while a gateway runs: its terminal opens the same file."""
     note(db, "before")
