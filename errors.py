@@ -16,7 +16,8 @@ The error tree.
     - Overtaken             another writer appended first; align again
       - Exchanged           another file is in use now; the same call works
   - FleetError              the shared server cannot be used as it is; says what to do about it
-    - FleetUnavailable      no connection, or it broke: the same call works later
+    - FleetUnavailable      it does not work now: the same call works later
+      - FleetUnreachable    no connection, or it broke: any other call fails as well
   - SummaryError            no usable summary
     - SummaryTooLong        retry with less input
     - SummaryRejected       a model answered, verification refused; says why
@@ -125,6 +126,10 @@ class FleetError(LcmError):
 
 class FleetUnavailable(FleetError):
     """No connection, or it broke, or it takes too long."""
+
+
+class FleetUnreachable(FleetUnavailable):
+    """No connection to the server, or it broke: nothing else that asks the server works now."""
 
 
 def worded(exc: BaseException) -> str:

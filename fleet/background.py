@@ -6,12 +6,14 @@ No turn waits for it. What it cannot do is in the outbox, in health and in the s
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from ..errors import FleetError, LcmError, worded
+from ..errors import FleetError, FleetUnreachable, LcmError, worded
 from ..storage.leases import Claims
 from ..storage.meta import Health
 from . import copies
@@ -26,6 +28,7 @@ _STOP_S: Final = 2.0
 #: A search waits so long for each answer of the server, and fetches for so long what matches and is not here.
 _SILENCE_S: Final = 2.0
 _FETCH_S: Final = 5.0
+logger = logging.getLogger("hermes_lcm")
 
 
 class Background:
@@ -98,32 +101,55 @@ class Background:
             else:
                 self._wake.wait(PULL_S)
             self._wake.clear()
-            if not self._stopped.is_set() and self._ready():
-                self.work()
+            try:
+                if not self._stopped.is_set() and self._ready():
+                    self.work()
+            except Exception as exc:  # nobody else would see it, and nobody begins this thread again
+                logger.exception("the fleet's work failed")
+                self._failed(exc)
 
     def work(self) -> None:
-        """Push, and pull what changed. Never raises for a reason of the server or of the file."""
-        try:
-            self.member.push(self._between)
-            if obey(self.member, self.member.access()):
-                self._changed()
-            if self._days and self.member.pull(self._days).conversations:
-                self._changed()
-            if copies.due(self.member.access()):
-                copies.keep(self.member, self.member.access())
-            if not self._mended:
-                self._mended = True
-                self.member.verify(self._between)
-        except LcmError as exc:
-            if self._stopped.is_set():
-                return
-            self._wait_s = min(_LONGEST_WAIT_S, 2 * self._wait_s or _FIRST_WAIT_S)
-            self._error = worded(exc)
-            remedy = exc.remedy if isinstance(exc, FleetError) else ""
-            self._health.degraded(TOPIC, exc, severity="warning", remedy=remedy)
+        """Push, and pull what changed, each also where the other fails. Raises nothing of the server's or the file's."""
+        failed: LcmError | None = None
+        for step in (partial(self.member.push, self._between), self._obey, self._pull, self._keep, self._compare):
+            if failed is not None and step == self._compare:  # once a process, and behind a push that sent all
+                break
+            try:
+                step()
+            except LcmError as exc:
+                if self._stopped.is_set():
+                    return
+                failed = failed or exc
+                if isinstance(exc, FleetUnreachable):
+                    break
+        if failed is not None:
+            self._failed(failed)
         else:
             self._wait_s, self._error, self._done_at = 0.0, "", time.time()
             self._health.resolved(TOPIC)
+
+    def _obey(self) -> None:
+        if obey(self.member, self.member.access()):
+            self._changed()
+
+    def _pull(self) -> None:
+        if self._days and self.member.pull(self._days).conversations:
+            self._changed()
+
+    def _keep(self) -> None:
+        if copies.due(self.member.access()):
+            copies.keep(self.member, self.member.access())
+
+    def _compare(self) -> None:
+        if not self._mended:
+            self._mended = True
+            self.member.verify(self._between)
+
+    def _failed(self, exc: Exception) -> None:
+        self._wait_s = min(_LONGEST_WAIT_S, 2 * self._wait_s or _FIRST_WAIT_S)
+        self._error = worded(exc)
+        remedy = exc.remedy if isinstance(exc, FleetError) else ""
+        self._health.degraded(TOPIC, exc, severity="warning", remedy=remedy)
 
     def _between(self) -> None:
         self._give_way()

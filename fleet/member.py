@@ -24,7 +24,7 @@ from ..store import MessageStore
 from .numbers import Numbers
 from .outbox import BLOCK, NUMBERED, Outbox, Seen, State, new_file
 from .pull import Pulled, Puller
-from .push import Pushed, Pusher
+from .push import Pushed, Pusher, plain
 from .server import Server
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Member:
         """The fleet knows which sessions are held here as a whole."""
         deps = self.access()
         meta = Meta(deps.db)
-        now, before = holds.sessions(deps), meta.value(_SESSIONS_HELD) or []
+        now, before = [plain(name) for name in holds.sessions(deps)], meta.value(_SESSIONS_HELD) or []
         if now == before:
             return
         with connection.transaction():
@@ -200,10 +200,11 @@ class Member:
                 _HELD, f"{len(out.held)} messages were emptied here, and other hosts hold them: the fleet keeps them",
                 severity="warning", remedy="see there what `hermes lcm pin` shows",
             )  # fmt: skip
-        some = f"{len(out.refused)} conversation(s) as somebody else's: {', '.join(out.refused[:3])}"
+        some = "; ".join(f"{nonce}: {why}" for nonce, why in [*out.refused.items()][:3])
         self._health.tell(
-            _REFUSED, f"the fleet's server has {some}" if out.refused else "", severity="warning",
-            remedy="the messages are safe here, and wait; the server's operator can see who took the name",
+            _REFUSED, f"the fleet's server does not take {len(out.refused)} conversation(s); {some}" if some else "",
+            severity="warning", remedy="the messages are safe here, and wait; where it has one as somebody else's, "
+            "its operator can see who took the name",
         )  # fmt: skip
         if out.unreadable:
             self._health.degraded(

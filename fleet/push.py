@@ -9,10 +9,14 @@ file is open meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ..records import ARCHIVE_RUNG, PURGED_RUNG, PURGED_WORDS, Flag, Row
@@ -28,7 +32,7 @@ from .numbers import Numbers
 from .objects import is_elsewhere, objects_of
 from .outbox import BLOCK, NUMBERED, Entry, Outbox, State
 from .schema import COLUMNS
-from .server import refuses
+from .server import cannot_hold, refuses, said
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -127,7 +131,7 @@ _MADE: Final = {"words": "array_to_tsvector(string_to_array({}, ' '))"} | dict.f
 @dataclass(slots=True)
 class Pushed:
     """Counts of one call. ``conflicts``: numbers under which the server has other rows; ``unreadable``, ``held`` elsewhere:
-    rows of here; ``refused``: names of conversations that the server has as somebody else's.
+    rows of here; ``refused``: names of conversations that the server does not take, and why.
     """
 
     rows: int = 0
@@ -135,15 +139,15 @@ class Pushed:
     conflicts: list[int] = field(default_factory=list)
     unreadable: list[int] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
-    refused: list[str] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 class _RefusedError(Exception):
-    """The server has a conversation as somebody else's."""
+    """The server has a conversation as somebody else's, or cannot hold a row of it."""
 
-    def __init__(self, conversation_id: int, nonce: str) -> None:
-        super().__init__(nonce)
-        self.conversation_id, self.nonce = conversation_id, nonce
+    def __init__(self, conversation_id: int, why: str = "the server has it as somebody else's") -> None:
+        super().__init__(why)
+        self.conversation_id, self.why = conversation_id, why
 
 
 class _TakenError(Exception):
@@ -165,6 +169,7 @@ class Pusher:
         self._renumber, self._numbers_there = renumber, Numbers(deps.db, outbox, connection)
         self._opened: dict[int, tuple[int, int]] = {}
         self._refused: set[int] = set()
+        self._apart = False  # each conversation's rows in a statement of their own, which tells whose cannot be held
         self._after = 0  # the last entry that was looked at; those of refused conversations stay
         self._objects = objects_of(deps.config.fleet_objects)
         self._json_texts: dict[int, bytes] = {}
@@ -180,7 +185,7 @@ class Pusher:
         rows, entries = self._within_chars(entries)
         self._json_texts = {row.store_id: self._stored_json(row) for row in rows}
         while True:
-            left = set[int]()
+            left, counted = set[int](), deepcopy(self.out)
             try:
                 with self._server.transaction():  # the mark first: its lock lets another copy of this file wait
                     self._server.execute("SELECT lcm.mark(%s, %s)", (self._state.blocks[-1], self._state.mark + 1))
@@ -190,10 +195,16 @@ class Pusher:
                 break
             except _RefusedError as exc:
                 self._refused.add(exc.conversation_id)
-                self.out.refused.append(exc.nonce)
+                self.out = counted
+                self.out.refused[self._read(_CONVERSATION, [exc.conversation_id])[0][1]] = exc.why
             except _TakenError:
                 self._state = self._renumber()
                 return True
+            except Exception as exc:
+                if cannot_hold(exc) and not self._apart:
+                    self._apart, self.out = True, counted
+                    continue
+                raise
         self._state = replace(self._state, mark=self._state.mark + 1)
         self._forget_objects([row for row in rows if row.head.conversation_id not in self._refused])
         self._after = entries[-1].n
@@ -308,19 +319,21 @@ class Pusher:
         known = dict(self._server.execute(_KEYS, ([row[1] for row in rows],)).fetchall())
         for row in sorted(rows, key=lambda row: (known.get(row[1], inf), row[1])):
             inherits = meta.value(INHERITS.format(row[0]))
-            owner = self._server.execute("SELECT lcm.owner_of(%s)", (row[2],)).fetchone()
+            with _of_conversation(row[0]):
+                owner = self._server.execute("SELECT lcm.owner_of(%s)", (row[2],)).fetchone()
             given = {
                 "nonce": row[1], "whose": row[2], "nobody": alone("%"), "parent": row[3], "fork_seq": row[4],
                 "created_at": row[5], "owner": owner[0] if owner else None, "inherits": self._inherits(inherits),
             }  # fmt: skip
             try:
-                found = self._server.execute(_OPEN, given).fetchone()
+                with _of_conversation(row[0]):
+                    found = self._server.execute(_OPEN, given).fetchone()
             except Exception as exc:
                 if refuses(exc):
-                    raise _RefusedError(row[0], row[1]) from exc
+                    raise _RefusedError(row[0]) from exc
                 raise
             if found is None or (found[2] != row[2] and not is_alone(row[2])):
-                raise _RefusedError(row[0], row[1])
+                raise _RefusedError(row[0])
             self._opened[row[0]] = (int(found[0]), int(found[1]))
 
     def _inherits(self, known: Any) -> str | None:
@@ -422,7 +435,7 @@ class Pusher:
         self._put("archives", out)
 
     def _put(self, table: str, rows: Sequence[tuple[Any, ...]], columns: str = "") -> int:
-        """Insert rows as one statement; how many are new or were changed. ``columns``: where not ``COLUMNS``."""
+        """Insert rows; how many are new or were changed. ``columns``: where not ``COLUMNS``."""
         if not rows:
             return 0
         names = ("conversation", "owner", *(columns or COLUMNS[table]).split())
@@ -437,8 +450,28 @@ class Pusher:
             f"INSERT INTO lcm.{table}({', '.join(names)}) SELECT {values} FROM unnest({arrays}) AS t({', '.join(names)}) "
             f"{_without_settled(table)} {_ON_CONFLICT.get(table, 'ON CONFLICT DO NOTHING')}"
         )
-        columns_of = [[_plain(value) for value in column] for column in zip(*rows, strict=True)]
+        if not self._apart:
+            return self._insert(sql, rows)
+        count, conversations = 0, {home: conversation_id for conversation_id, (home, _) in self._opened.items()}
+        for home, part in groupby(sorted(rows, key=itemgetter(0)), itemgetter(0)):
+            with _of_conversation(conversations[home]):
+                count += self._insert(sql, [*part])
+        return count
+
+    def _insert(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        columns_of = [[plain(value) for value in column] for column in zip(*rows, strict=True)]
         return self._server.execute(sql, columns_of).rowcount
+
+
+@contextmanager
+def _of_conversation(conversation_id: int) -> Iterator[None]:
+    """A statement on one conversation. Raises _RefusedError where the server cannot hold what it says."""
+    try:
+        yield
+    except Exception as exc:
+        if cannot_hold(exc):
+            raise _RefusedError(conversation_id, f"the server cannot hold it: {said(exc)}") from exc
+        raise
 
 
 _READS: Final = {
@@ -457,7 +490,7 @@ def _is_emptied_archive(node: Sequence[Any]) -> bool:
     return bool(node[10] == ARCHIVE_RUNG and f'"{PURGED_WORDS}"' in node[11])
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """PostgreSQL keeps no NUL in a text."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..config import revealed
-from ..errors import FleetError, FleetUnavailable
+from ..errors import FleetError, FleetUnavailable, FleetUnreachable
 from .schema import LEAST_SERVER, PRIVATE, STEPS, VERSION
 
 if TYPE_CHECKING:
@@ -176,16 +176,17 @@ def translated() -> Iterator[None]:
             "another connection to the fleet's server keeps a lock there for too long", _LOCKED
         ) from exc
     except (psycopg.OperationalError, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed) as exc:
-        raise FleetUnavailable(f"the fleet's server cannot be reached or does not answer: {_said(exc)}", _LOOK) from exc
+        kind = FleetUnavailable if exc.sqlstate else FleetUnreachable  # what has one, the server said itself
+        raise kind(f"the fleet's server cannot be reached or does not answer: {said(exc)}", _LOOK) from exc
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedFunction) as exc:
-        raise FleetError(f"the fleet's database lacks what this release needs: {_said(exc)}", _INIT) from exc
+        raise FleetError(f"the fleet's database lacks what this release needs: {said(exc)}", _INIT) from exc
     except psycopg.errors.InsufficientPrivilege as exc:
-        raise FleetError(f"the fleet's server refuses this role: {_said(exc)}", _LOOK) from exc
+        raise FleetError(f"the fleet's server refuses this role: {said(exc)}", _LOOK) from exc
     except psycopg.Error as exc:
         # Of the connection string, which it may quote.
         if isinstance(exc, psycopg.ProgrammingError) and exc.sqlstate is None:
             raise FleetError("LCM_FLEET_DSN is not a connection string of PostgreSQL", _LOOK) from None
-        raise FleetError(f"the fleet's server refuses a statement: {_said(exc)}") from exc
+        raise FleetError(f"the fleet's server refuses a statement: {said(exc)}") from exc
 
 
 def refuses(exc: BaseException) -> bool:
@@ -193,7 +194,15 @@ def refuses(exc: BaseException) -> bool:
     return getattr(exc, "sqlstate", None) == "42501"
 
 
-def _said(exc: BaseException) -> str:
+def cannot_hold(exc: BaseException) -> bool:
+    """Is it about a value that the server holds in no row: too long for an index, out of range, a NUL in a text?"""
+    import psycopg
+
+    return isinstance(exc, psycopg.DataError) or (getattr(exc, "sqlstate", None) or "").startswith("54")
+
+
+def said(exc: BaseException) -> str:
+    """What a server said of an error, but for its details, which may quote a row."""
     primary = getattr(getattr(exc, "diag", None), "message_primary", None)
     return str(primary or str(exc).partition("\n")[0] or type(exc).__name__)
 

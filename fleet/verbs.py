@@ -83,7 +83,7 @@ def _push(deps: Access, words: Words) -> Answer:
     lines = [f"pushed {counted(out.messages, 'message')}, {counted(out.rows, 'row')} in all"]
     lines += [f"conflict: the fleet has another message under {number}" for number in out.conflicts[:_SHOWN]]
     lines += [f"cannot be read here: msg_{number}" for number in out.unreadable[:_SHOWN]]
-    lines += [f"the fleet has conversation {nonce} as somebody else's" for nonce in out.refused[:_SHOWN]]
+    lines += [f"not taken by the fleet: {nonce}: {why}" for nonce, why in [*out.refused.items()][:_SHOWN]]
     data = {"messages": out.messages, "rows": out.rows, "conflicts": out.conflicts, "unreadable": out.unreadable}
     data["refused"] = out.refused
     return Answer("\n".join(lines), data, FOUND if out.conflicts or out.unreadable or out.refused else OK)

@@ -58,6 +58,7 @@ MAY_READ_ENVIRONMENT = {"config", "host.facts"}
 MAY_CATCH_ALL = {
     *(
         "engine",
+        "fleet.background",
         "host.facts",
         "compaction.compactor",
         "plugin.registration",

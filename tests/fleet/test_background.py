@@ -9,11 +9,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from worlds.fleet import Fleet, Host, Process, eventually
+from worlds.fleet import Fleet, Host, Process, ask, eventually, purger
 from worlds.postgres import running
 from worlds.process import chat
 
 from hermes_lcm.command import operator_access, run
+from hermes_lcm.errors import FleetError, FleetUnavailable, StoreError
 from hermes_lcm.fleet.background import SharedLeases
 from hermes_lcm.search.scope import Rights
 
@@ -198,4 +199,70 @@ def test_between_two_tries_it_waits_once(fleet: Fleet, tmp_path: Path, monkeypat
     worker._run()
 
     assert [later - sooner for sooner, later in pairwise(tries)] == [30.0, 30.0]
+    process.end()
+
+
+@pytest.mark.parametrize("error", [FleetError, FleetUnavailable, StoreError], ids=lambda each: each.__name__)
+def test_a_host_that_cannot_send_obeys_and_fetches(
+    fleet: Fleet, host: Hosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """A push that fails keeps no purge and no news from a host; status tells of it."""
+    a, process = host("a"), Process(tmp_path / "p", fleet.role("p"))
+    purger(fleet, a)
+    worker = process.runtime.fleet
+    assert worker is not None
+    process.take(chat().turns(1, first=9), "t")
+    a.take(chat().user("the aardvark sleeps").says("noted"))
+    a.member.push()
+    worker.work()
+    assert process.runtime.store.count() == 4
+
+    def failing(*_: object) -> None:
+        raise error("no row is taken")
+
+    monkeypatch.setattr(worker.member, "push", failing)
+    assert ask(a, "purge matching 'the aardvark sleeps' apply").code == 0
+    a.take(chat().user("news").says("yes"), "u")
+    a.member.push()
+    worker.work()
+
+    assert "aardvark" not in str([row.text for rows in process.runtime.store.row_batches() for row in rows])
+    assert process.runtime.store.count() == 6
+    assert worker.state()["error"] == "no row is taken"
+    process.end()
+
+
+@pytest.mark.parametrize("dsn", [refused, wrong_password], ids=lambda each: each.__name__)
+def test_a_server_that_is_away_is_asked_once_a_try(
+    fleet: Fleet, host: Hosts, tmp_path: Path, dsn: Callable[[Fleet], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What needs it is not tried one by one, each with a wait of its own."""
+    process = Process(tmp_path / "p", dsn(fleet))
+    worker = process.runtime.fleet
+    assert worker is not None
+    process.runtime.db.query("SELECT 1")
+    tries: list[object] = []
+    real = worker.member.server.connected
+    monkeypatch.setattr(worker.member.server, "connected", lambda **given: tries.append(given) or real(**given))
+    worker.work()
+
+    assert len(tries) == 1
+    process.end()
+
+
+def test_an_unforeseen_error_behind_the_turns_is_told_and_tried_again(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends no thread: nobody would begin another one."""
+    process = Process(tmp_path / "p", fleet.role("p"))
+    worker = process.runtime.fleet
+    assert worker is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(worker.member, "push", lambda *_: {}["a defect"])
+        process.take(chat().turns(1))
+        eventually(lambda: "unexpected" in worker.state()["error"])
+        access = operator_access(process.runtime, process.runtime.stored("s"), None, Rights(None))
+        eventually(lambda: "(KeyError)" in run("status", access))
+    eventually(lambda: process.behind() == 0)
+    eventually(lambda: not worker.state()["error"])
     process.end()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import string
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -612,6 +614,59 @@ def test_a_message_of_very_many_long_words_is_pushed(fleet: Fleet, host: Hosts) 
     a.take(chat().user("later").says("yes"), "later")
 
     assert a.member.push().messages == fleet.count("messages") == 4
+
+
+LONG = "".join(random.Random(1).choices(string.ascii_letters, k=5_000))  # longer than an entry of an index, also packed
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+@pytest.mark.parametrize(
+    ("session", "principal"),
+    [(LONG, "local"), ("bad", f"telegram:dm:{LONG}"), ("bad\0", "session:bad\0")],
+    ids=["session", "principal", "NUL"],
+)
+def test_a_conversation_that_the_server_cannot_hold_stops_no_other(
+    fleet: Fleet, host: Hosts, session: str, principal: str, known: bool
+) -> None:
+    """It waits and is told; all else of its batch, of later ones and of other hosts goes on."""
+    a, b = host("a"), host("b")
+    if known:
+        a.take(chat().turns(2))
+        a.member.push()
+    a.session(session, principal=principal)
+    nonce = a.session(session).nonce
+    for name in ("before", session, "behind"):
+        a.take(chat().user(f"for {len(name)}").says("yes"), name)
+
+    for _ in range(2):
+        out = a.member.push()
+        assert out.refused.keys() == {nonce}
+    a.take(chat().user("later").says("yes"), "later")
+    assert a.member.push().messages == 2
+    assert fleet.count("messages") == 6 + 4 * known
+    assert nonce in str([(each.topic, each.message) for each in a.health.problems()])
+    b.member.pull(30)
+    assert b.counts()["messages"] == fleet.count("messages")
+    assert a.thread(session) == chat().user(f"for {len(session)}").says("yes")
+
+
+def test_a_row_that_the_server_cannot_hold_is_told_until_it_can(fleet: Fleet, host: Hosts) -> None:
+    """A number out of range among messages of several conversations; each is counted once."""
+    a = host("a")
+    for name in ("s", "t", "u"):
+        a.take(chat().turns(2), name)
+    with a.db.transaction():
+        a.db.execute("UPDATE messages SET tokens = tokens + (1 << 40) WHERE store_id = 6")
+    out = a.member.push()
+
+    assert out.refused.keys() == {a.session("t").nonce}
+    assert (out.messages, fleet.count("messages")) == (8, 8)
+    assert "out of range" in str([each.message for each in a.health.problems()])
+    with a.db.transaction():
+        a.db.execute("UPDATE messages SET tokens = tokens - (1 << 40) WHERE store_id = 6")
+    assert (a.member.push().messages, fleet.count("messages")) == (4, 12)
+    assert a.health.problems() == []
+    assert a.member.verify().sound
 
 
 def test_of_what_is_here_already_no_text_is_fetched_again(host: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
