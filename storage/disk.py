@@ -128,7 +128,7 @@ def give_own_file(path: Path, mark: bytes) -> None:
         return
     log = path.with_name(path.name + "-wal")
     with Translated(path), path.open("rb+") as file:
-        if file.read(_MARKED.stop)[_MARKED] != mark:
+        if mark not in (file.read(_MARKED.stop)[_MARKED], _first_page(log)[_MARKED]):
             return
         if not is_alone(file):
             if log.exists():
@@ -139,6 +139,11 @@ def give_own_file(path: Path, mark: bytes) -> None:
             with log.open("rb") as of_both:
                 _own_copy(of_both, log)
         _own_copy(file, path)
+
+
+def _first_page(log: Path) -> bytes:
+    """The first page of a database as its log has it: of a young one whose process was killed the file has none of ours."""
+    return leaves.beginning(log.read_bytes())[0] if log.exists() else b""
 
 
 def _own_copy(file: BinaryIO, path: Path) -> None:

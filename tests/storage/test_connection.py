@@ -1394,11 +1394,14 @@ def linked(db: Database) -> Path:
     return other / db.path.name
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
-def test_a_file_with_two_names_becomes_two_files_before_it_is_used(killed: bool, db: Database) -> None:
+@pytest.mark.parametrize(
+    ("killed", "young"), [(False, False), (True, False), (True, True)], ids=["closed", "killed", "killed at once"]
+)
+def test_a_file_with_two_names_becomes_two_files_before_it_is_used(killed: bool, young: bool, db: Database) -> None:
     """Through each name SQLite keeps another log: what the one stored would be written over by the other."""
     note(db, "before")
-    db.close()
+    if not young:
+        db.close()
     note(db, "in the log")
     sides = {path: path.read_bytes() for path in db.path.parent.glob("lcm.db*")}
     db.close()
