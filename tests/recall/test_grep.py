@@ -345,9 +345,17 @@ def test_a_literal_text_of_digits_is_found_as_it_is_typed(tmp_path: Path) -> Non
     assert archive.found("1+2+3+4+5") == [1]
 
 
+def test_a_number_that_is_set_apart_otherwise_is_shown_where_it_stands(tmp_path: Path) -> None:
+    """The text does not hold it as it was typed, so no other search in it finds the place."""
+    filler = "batch done. " * 3000
+    archive = Archive(tmp_path, user(f"{filler}call 030/4455667 today. {filler}"), user("call me"))
+
+    assert "030/4455667" in archive.grep("0304455667")["results"][0]["snippet"]
+
+
 def test_a_part_of_a_word_is_shown_where_it_stands(tmp_path: Path) -> None:
     """However far behind the beginning of its message."""
-    log = "\n".join(f"2026-03-{day:02d}T08:15:00Z INFO batch {day} done" for day in range(1, 29))
+    log = "\n".join(f"2026-03-{day:02d}T08:15:00Z INFO batch {day} done" for day in [*range(1, 29)] * 40)
     archive = Archive(tmp_path, user(f"{log}\n2026-03-29T04:15:09Z ERROR upstream gone\n{log}"), user("at 09 or 15"))
 
     hit = archive.grep("04:15:09")["results"][0]
