@@ -127,12 +127,12 @@ class LCMEngine(ContextEngine):
         self.born = self.answered = 0
         self.pressure = Pressure()
         self.costs = TokenCosts()
-        #: How long the list of the request on its way is, and what it shows otherwise.
-        self.sending: tuple[int, object] | None = None
-        #: The newest row that a request of it has shown, and whether the next one is above the threshold for new results.
-        self.sent_seq, self._unseen = 0, False
-        #: The list of the last compaction, until the host takes it over.
-        self._proposed: list[dict[str, Any]] | None = None
+        self.sending: tuple[int, object] | None = (
+            None  # how long the list of the request on its way is, what it shows otherwise
+        )
+        self._proposed: list[dict[str, Any]] | None = (
+            None  # the list of the last compaction, until the host takes it over
+        )
         #: What the provider counted since this engine began: requests, prompt_tokens, cache_read_tokens.
         self.cache: Counter[str] = Counter()
 
@@ -206,9 +206,6 @@ class LCMEngine(ContextEngine):
         self.last_completion_tokens = count(usage.get("completion_tokens"), 0)
         self.last_total_tokens = count(usage.get("total_tokens"), self.last_prompt_tokens + self.last_completion_tokens)
         if count(usage.get("prompt_tokens"), 0):
-            if self._unseen:
-                self._unseen = False
-                self.pressure.forget()  # what had to stay may leave the prompt now
             self.answered = next(self.process.engines.clock)
             runtime.rewrites.answered(self.session_id)
             if self.sending is not None:
@@ -237,8 +234,6 @@ class LCMEngine(ContextEngine):
         """Is a compaction due for a prompt that the host estimates at so many tokens?"""
         runtime = self.runtime
         used = self.pressure.noted(used, spared=runtime.rewrites.spared(self.session_id))
-        if self._unseen and not self._nearly_full(used):
-            return False  # what it could shorten now the model has not seen
         if not self.threshold_tokens or self.pressure.calibrated(used, self._factor(runtime)) < self._due(runtime):
             return self._rotation_waits(runtime) or bool(runtime.rewrites.unshown(self.session_id))
         return self.pressure.worth_a_pass(used)
@@ -592,7 +587,7 @@ class LCMEngine(ContextEngine):
             retold, _, sent = self._sent(seen, messages, current)
             if not force and self.pressure.calibrated(sent or 0, factor) < self._due(runtime):
                 return None
-        asked, current = current, sent
+        current = sent
         critical = runtime.config.is_critical(self.pressure.calibrated(current or 0, factor), self.context_length)
         threshold, current = self.pressure.size(limit, current, factor)
         rotation = runtime.orders.rotation(self.session_id) if seen is not None else None
@@ -609,8 +604,7 @@ class LCMEngine(ContextEngine):
         request = Request(
             *seen, threshold, current, force, focus, memory, until, given_up, narrow=narrow, critical=critical, due=due,
             settled=lambda: runtime.preparer.settled(session.conversation_id, until), config=config, retold=retold,
-            lacking=rotation.lacking if rotation is not None else (), listed=sees_list(self, session), sent_seq=self.sent_seq,
-            holds=0 if force or (current or 0) < due or not self.sent_seq else self._holds(messages, asked, factor),
+            lacking=rotation.lacking if rotation is not None else (), listed=sees_list(self, session),
         )  # fmt: skip
         runtime.preparer.give_up(session.conversation_id)
         with runtime.db.steady():
@@ -620,17 +614,6 @@ class LCMEngine(ContextEngine):
         if rotation is not None and (outcome.messages is not None or not given_up()):
             runtime.orders.rotated(self.session_id)
         return outcome
-
-    def _holds(self, messages: Sequence[Mapping[str, Any]], current: int | None, factor: Factor) -> int:
-        """Tokens of messages that a request can hold, whatever the threshold; 0 where it is not known what goes out beside them.
-
-        ``current``: the host's estimate of the request with this list, or the provider's count of the one before the last tools.
-        """
-        ends = len(messages)
-        if current == self.pressure.counted:
-            ends = next((n for n in reversed(range(ends)) if messages[n].get("role") == "assistant"), 0)
-        window, beside = self.context_length, self.pressure.estimate_of(current) - facts.rough(messages[:ends])
-        return int(_NEARLY_FULL * window / factor(window)) - beside if window and beside > 0 else 0
 
     def _sent(
         self, seen: StoredList | None, messages: Sequence[Mapping[str, Any]], current: int | None
@@ -698,10 +681,8 @@ class LCMEngine(ContextEngine):
         runtime.health.counters["compaction_tries"] += 1
         runtime.took("compaction_seconds", seconds)
         self.pressure.passed(outcome, current, self._due(runtime), factor, force=force)
-        self._unseen = outcome.unseen
         if outcome.messages is None:
-            over = current is None or self.pressure.calibrated(current, factor) >= self.threshold_tokens
-            if force or (over and not outcome.unseen):
+            if force or current is None or self.pressure.calibrated(current, factor) >= self.threshold_tokens:
                 self._refuse(compress.not_folded(outcome.reason))
             return
         self._line = compress.folded(outcome, seconds, self._where())

@@ -972,7 +972,6 @@ class LiveEngine(Protocol):
     last_compression: dict[str, Any]
     costs: TokenCosts
     sending: tuple[int, object] | None
-    sent_seq: int
     overhears: bool
     cache: Counter[str]
     session_id: str

@@ -85,8 +85,6 @@ class Request:
     retold: Mapping[int, str] = field(default_factory=dict)  # other texts with which requests show messages, by place
     lacking: Sequence[int] = ()  # messages that the prompt neither shows nor covers, to be covered now
     listed: bool = False  # what its list does not show may be others', and is not covered
-    holds: int = 0  # tokens of messages that a request of the model can hold, in the host's estimates; 0: not known
-    sent_seq: int = 0  # the newest row that a request has shown
 
     def shown(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """The list as requests show it."""

@@ -54,7 +54,6 @@ class Outcome:
     folded: int = 0  # messages that left the prompt for summaries
     leaves: int = 0  # those summaries
     unused: int = 0  # summaries of the same messages that were written ahead of time and did not fit
-    unseen: bool = False  # above the threshold for tool results that no request has shown yet
 
 
 STATE_SHARE = 0.06  # of the threshold: the block of present state
@@ -216,9 +215,9 @@ class CompressPass:
         whole = self._redacted(request.messages, entries, order)
         messages = request.shown(whole)
         spared = self._rough([whole[n] for n in order]) - self._rough([messages[n] for n in order])
-        stubs, over = self._stubs(session, messages, request, kept, pinned, limit - prefix, request.holds - prefix)
+        stubs = self._stubs(session, messages, entries, kept, pinned, limit - prefix)
         if not roots and not stubs:
-            return Outcome(None, "nothing outside the protected tail", view.before_tokens, unseen=over > 0)
+            return Outcome(None, "nothing outside the protected tail", view.before_tokens)
         tail_ids = [i for n in order for i in entries[n].ids]
         short = {entries[n].ids[0]: chars for n, (_, chars) in stubs.items()}
         state_room = state_tokens(request.threshold, roots)
@@ -227,7 +226,7 @@ class CompressPass:
 
         def built(assembly_id: int) -> _Built:
             """The prompt under this number, in the largest room for summaries that fits."""
-            for room, most in _rooms(view.budget.prefix, view.budget.limit + over, limit + over):
+            for room, most in _rooms(view.budget.prefix, view.budget.limit, limit):
                 text = context_message.context_text(session.nonce, assembly_id, roots, carried, room, state, policy)
                 out = context_message.prompt(
                     session.nonce, text, first, [whole[n] for n in kept],
@@ -241,7 +240,7 @@ class CompressPass:
         _, out, after = ready = built(expected := self._dag.next_assembly())
         if after >= view.before_tokens and not request.lacking:
             return Outcome(None, f"the prompt would not get smaller ({view.before_tokens} to {after} tokens)",
-                           view.before_tokens, after, unseen=over > 0)  # fmt: skip
+                           view.before_tokens, after)  # fmt: skip
         with self._store.writing():
             self._unchanged(session, roots)
             assembly_id = self._dag.publish(
@@ -254,7 +253,7 @@ class CompressPass:
             self._dag.seal(assembly_id, own.context_digest(text))
         poor = sum(1 for node in roots if node.quality == "provisional" and node.rung != ARCHIVE_RUNG)
         said = "compacted" if after <= limit else "compacted as far as possible; the prompt is above its threshold"
-        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit, unseen=over > 0)
+        return Outcome(out, said, view.before_tokens, after, poor, assembly_id, after > limit)
 
     def _unchanged(self, session: Session, roots: Sequence[Node]) -> None:
         """Raises SourcesChanged where another file came in place of the one in which the roots were found."""
@@ -311,23 +310,20 @@ class CompressPass:
         self,
         session: Session,
         messages: Sequence[Mapping[str, Any]],
-        request: Request,
+        entries: Sequence[Entry],
         kept: Sequence[int],
         pinned: int | None,
         room: int,
-        holds: int,
-    ) -> tuple[dict[int, tuple[str, int]], int]:
-        """Tool results of the tail to show by reference with the characters that are kept of each, and the tokens too many.
+    ) -> dict[int, tuple[str, int]]:
+        """Tool results of the tail to show by reference, and the characters that are kept of each.
 
-        First those that a later one stands for, then the largest until it fits. Results that no request has shown the model
-        gets whole once, as long as a request ``holds`` them.
+        First those that a later one stands for, then the largest until it fits.
         """
-        entries, fresh = request.transcript.entries, self._unseen(request, kept)
         sizes = {n: self._rough([messages[n]]) for n in ([pinned] if pinned is not None else []) + list(kept)}
         used = sum(sizes.values())
         stubs: dict[int, tuple[str, int]] = {}
         for n in superseded(messages, self._stub_chars):  # the prefix is new anyway, so this costs nothing
-            if n in sizes and n != pinned and n not in fresh and len(entries[n].ids) == 1:
+            if n in sizes and n != pinned and len(entries[n].ids) == 1:
                 text = stubbing.stub(session.nonce, self._store, messages[n], entries[n].ids[0])
                 stubs[n] = text, stubbing.KEEP_CHARS
                 size = self._rough([{**messages[n], "content": text}])
@@ -335,10 +331,8 @@ class CompressPass:
         for keep_chars, least in _STUBS:
             for n in sorted(kept, key=lambda i: -sizes[i]):
                 if used <= room:
-                    return stubs, 0
+                    return stubs
                 message = messages[n]
-                if n in fresh and used <= holds:
-                    continue
                 if message.get("role") != "tool" or sizes[n] < least or len(entries[n].ids) != 1:
                     continue
                 text = stubbing.text_of(self._store, message, entries[n].ids[0])
@@ -349,16 +343,7 @@ class CompressPass:
                     used += size - sizes[n]
                     sizes[n] = size
                     stubs[n] = stub, keep_chars
-        return stubs, min(used - room, sum(sizes[n] for n in fresh - stubs.keys())) if used > room else 0
-
-    def _unseen(self, request: Request, kept: Sequence[int]) -> set[int]:
-        """Places of tool results behind the model's last message that no request has shown."""
-        messages, entries = request.messages, request.transcript.entries
-        last = next((n for n in reversed(range(len(messages))) if messages[n].get("role") == "assistant"), -1)
-        behind = [n for n in kept if n > last and messages[n].get("role") == "tool" and len(entries[n].ids) == 1]
-        heads = self._store.heads_of([entries[n].ids[0] for n in behind]) if request.holds > 0 else {}
-        seqs = {n: heads[entries[n].ids[0]].seq for n in behind if entries[n].ids[0] in heads}
-        return {n for n, seq in seqs.items() if seq > request.sent_seq}
+        return stubs
 
 
 def _places(view: View) -> tuple[list[int], int | None]:

@@ -125,7 +125,6 @@ def pre_api_request(
         if engine is not None:
             watched = runtime.rewrites.states.get(session_id)
             engine.sending = len(seen.messages), watched.saving if watched is not None else 0
-            engine.sent_seq = seen.transcript.last_seq
 
 
 def rewritten(

@@ -272,28 +272,6 @@ def asked_at_the_beginning(engine: Any, tokens: int) -> tuple[bool, str | None]:
     return asker["_preflight_compression"](engine.should_compress_info, tokens)
 
 
-@pytest.mark.parametrize("refused", [False, True])
-def test_results_that_no_request_has_shown_stay_whole_until_an_answer(host: Host, refused: bool) -> None:
-    """Above the threshold, with no pass after pass. A provider that refused the request with them gets less."""
-    host.engine.update_model("m", 64_000)
-    host.engine.threshold_tokens = 10_000
-    live = chat().turns(3).user("read both")
-    host.says(live)
-    live.calls("c1", "c2").results("c1", "c2", text="0123456789 abcdef " * 1500)
-    if refused:
-        host.says(live)
-    asked = tokens_of(live) + 5000
-    due = host.engine.should_compress(asked)
-    shown = host.engine.compress(live, current_tokens=asked)
-    again = host.engine.should_compress(asked - 100)
-    host.engine.update_from_response({"prompt_tokens": asked - 100})
-
-    assert due
-    assert sum(message in live[-2:] for message in shown) == (0 if refused else 2)
-    assert again is refused
-    assert host.engine.should_compress(asked)
-
-
 def test_a_typed_message_that_is_sent_in_part_makes_no_pass_due(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts near 0.22 stop a turn where a pass was due and left the list beyond the window (P6)."""
     monkeypatch.setattr(type(host.engine), "rewritable", lambda _: True)

@@ -291,26 +291,6 @@ def test_one_round_of_hundreds_of_small_results_fits(tmp_path: Path) -> None:
     assert content.problems(compacted) == []
 
 
-@pytest.mark.parametrize(
-    ("results", "sent", "whole"), [(2, 9, 2), (2, 99, 0), (6, 9, 2)], ids=["new", "shown before", "too many"]
-)
-def test_a_result_is_shown_whole_once(tmp_path: Path, results: int, sent: int, whole: int) -> None:
-    """Above the threshold, too, while no request has shown it: as many as a request can hold, by the least that is cut."""
-    world = World(tmp_path)
-    names = [f"c{n}" for n in range(results)]
-    messages = chat().turns(4).user("read all of it").calls(*names).results(*names, text="0123456789 abcdef " * 1500)
-    given = [message["content"] for message in messages[-results:]]
-    outcome = world.compressed(
-        messages, threshold=10_000, current_tokens=12_000 + tokens_of(messages), holds=30_000, sent_seq=sent
-    )
-    assert outcome.messages is not None
-
-    assert sum(message["content"] in given for message in outcome.messages) >= whole
-    assert (outcome.after_tokens > 10_000, outcome.unseen) == (whole > 0, whole > 0)
-    assert outcome.after_tokens < 30_000
-    assert world.gaps(outcome.messages) == ([], [])
-
-
 def test_a_stub_is_the_row_it_stands_for(tmp_path: Path) -> None:
     """A result that is shown by reference is stored once, whole, also after a restart and another pass."""
     world = World(tmp_path)
