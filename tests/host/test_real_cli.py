@@ -16,14 +16,13 @@ from host.shared import Running
 
 pytestmark = pytest.mark.host
 
+NEAR_0_22 = importlib.util.find_spec("agent.relay_runtime") is not None
 #: When a process of one turn ends, hosts near 0.22 wait for ever for a thread of their own (``agent.relay_runtime``): on Python
 #: 3.12 no thread starts any more by then. Seen without the plugin too.
-NEVER_ENDS = sys.version_info[:2] == (3, 12) and importlib.util.find_spec("agent.relay_runtime") is not None
-
-#: Hosts before 0.19 write a request into their file before anybody is asked about it.
-WRITES_EARLY = "repair_alternation" not in Path(importlib.util.find_spec("hermes_state").origin).read_text(
-    encoding="utf-8"
-)
+NEVER_ENDS = sys.version_info[:2] == (3, 12) and NEAR_0_22
+#: Hosts before 0.19, which repair no list that they read, write a request into their file before anybody is asked about it.
+_READER = importlib.util.find_spec("hermes_state")
+WRITES_EARLY = not NEAR_0_22 and "repair_alternation" not in Path(str(_READER and _READER.origin)).read_text("utf-8")
 
 
 @pytest.mark.skipif(
