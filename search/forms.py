@@ -375,7 +375,7 @@ def spelt(word: str) -> Forms:
 
 
 def _changed(word: str, changes: Sequence[tuple[tuple[str, str], tuple[int, ...]]]) -> str:
-    """A word with a letter for what stands at some places of it."""
+    """A word with a letter in place of what it has at some places."""
     out = list(word)
     for (letter, other), places in changes:
         for at in places:

@@ -293,7 +293,7 @@ def test_a_request_is_open_while_a_reply_says_that_a_part_is_not_done(
     ],
 )
 def test_a_leave_lifts_a_ban_that_gave_a_reason(shared: World, old: str, leave: str) -> None:
-    """What stands beside the ban need not be said again, nor the name of whom it was about."""
+    """What is said beside the ban need not be said again, nor the name of whom it was about."""
     assert old not in ruled(shared, old, leave)
 
 

@@ -595,7 +595,7 @@ def compacted(agent: Agent, live: Chat) -> str:
 
 @pytest.mark.parametrize("taken", ["a session's id", "a branch"])
 def test_a_prompt_shows_of_somebody_elses_session_what_the_list_shows(world: Gateway, taken: str) -> None:
-    """Nothing that was said in it beside that list is summarised or quoted for whoever goes on with it."""
+    """Nothing that was said in it beside that list is summarised or quoted for the agent that goes on with it."""
     world.agent("theirs", "telegram", ALICE).says(live=secretive())
     if taken == "a branch":
         world.row("aside", "telegram", MALLORY, parent_session_id="theirs", model_config='{"_branched_from": "theirs"}')
