@@ -121,7 +121,8 @@ def give_own_file(path: Path, mark: bytes) -> None:
     """A file of its own for a database that has a second name, as in a home that was copied with `cp -l`; before it is opened.
 
     Each name has a log of its own, so a process that uses the one would write over what was stored under the other. ``mark``: of
-    a file of ours. Whose file is open under this name by now is left as it is. Raises StoreBusy where it is open under the other one.
+    a file of ours. Whose file is open under this name by now is left as it is. Raises StoreBusy where it is open under the
+    other one.
     """
     found = path.stat()
     if found.st_nlink < 2 or is_open_here(found.st_dev, found.st_ino):
