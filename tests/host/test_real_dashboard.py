@@ -87,6 +87,7 @@ def test_a_summary_is_read_beside_its_sources_by_mouse(page: Browser) -> None:
     page.sees(r"condensed, depth 1")
     page.click(".lcm-source button", "sum_1")
     page.sees("ports were told <img src=x")
+    page.place(".lcm-source mark")  # drawn with the sources
     assert page.js("document.querySelector('.lcm-source mark').innerText")
     page.click(".lcm-source button", "msg_")
     page.sees("What is known about it")
