@@ -413,7 +413,7 @@ def lines_as_read(text: str) -> str:
 
 
 def strings_as_read(text: str) -> str:
-    """The same with each string that has escapes in lines of its own: the first line of a file begins there, the last ends."""
+    """A text as it reads, each string with escapes on lines of its own, so that the lines of a file begin and end there."""
     begin = json_begins(text)
     return _NUMBERED.sub("", text[:begin] + _STRING.sub(_in_own_lines, text[begin:]))
 

@@ -349,8 +349,10 @@ class Forms:
 
 @lru_cache(maxsize=2000)
 def spelt(word: str) -> Forms:
-    """A word as others write it, in whatever language: αγορά, ΑΓΟΡΑ; Łódź, Lodz; أحمد, احمد; 1234, ١٢٣٤. One or two letters of
-    it are others, at one place or at all; an amount is grouped."""
+    """Other spellings of a word, in any language: αγορά and ΑΓΟΡΑ, Łódź and Lodz, أحمد and احمد, 1234 and ١٢٣٤.
+
+    One or two of its letters are exchanged, each at one place or at all of them. Of an amount, its thousands set apart.
+    """
     said = _SIGNS.sub("", unicodedata.normalize("NFC", word.lower()).replace("ς", "σ"))
     if len(said) > _MOST_LETTERS:
         return Forms()
@@ -375,7 +377,7 @@ def spelt(word: str) -> Forms:
 
 
 def _changed(word: str, changes: Sequence[tuple[tuple[str, str], tuple[int, ...]]]) -> str:
-    """A word with a letter in place of what it has at some places."""
+    """Word after changes: for each, a letter with what it replaces, and the places."""
     out = list(word)
     for (letter, other), places in changes:
         for at in places:

@@ -267,9 +267,8 @@ class FullText:
         expression, atoms = query.expression, list(query.atoms)
         for atom, several in made.items():
             words = {token: word for each in several for token, word in each.words if token in known}
-            if any(" " in word for word in words.values()) and self._occurs(
-                atom.match, where
-            ):  # a number as it was typed
+            grouped = any(" " in word for word in words.values())
+            if grouped and self._occurs(atom.match, where):  # the number is there as it was typed
                 words = {token: word for token, word in words.items() if " " not in word}
             if len(several) == 1 and words.keys() <= {*atom.stems}:
                 continue

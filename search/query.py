@@ -376,7 +376,7 @@ def _spellings(word: str) -> str:
 
 
 def _respelt(word: str) -> tuple[str, ...]:
-    """A name with a number in it, and an amount, as others write it: utf8, UTF-8; 7,250.00, 7250. The first is looked for."""
+    """Spellings of a name with a number, or of an amount: utf8 and UTF-8, 7,250.00 and 7250; first the one to search."""
     if named := _NUMBERED.fullmatch(word):
         apart, joined = " ".join(named.groups()), "".join(named.groups())
         return (joined, word, apart) if "-" in word else (apart, word, "-".join(named.groups()))
