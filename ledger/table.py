@@ -29,6 +29,7 @@ PINNED, STRUCK, CORRECTED = "pinned", "struck", "corrected"
 CORRECTION_CHARS: Final = 400  # at most: prompts show it whole
 KEPT: Final = (PINNED, CORRECTED)  # what stays in the prompt
 _BATCH: Final = 200
+_SLOWER: Final = 10  # by the clock a look takes at most so many times its own time
 _READ: Final = "ledger:{}"  # the newest sequence number that was looked at
 _MARKS: Final = "ledger_marks:{}"
 _SPEAKERS: Final = 50  # of whom the last message is remembered
@@ -87,12 +88,15 @@ class Ledger:
 
     def look(self, conversations: Collection[int], *, seconds: float) -> Look:
         """The messages that state facts: those that are known, and those among what came since. Writes nothing."""
-        until = time.thread_time() + seconds  # a busy machine finds as much
+        until, latest = (
+            time.thread_time() + seconds,
+            time.monotonic() + _SLOWER * seconds,
+        )  # a busy machine finds as much
         out = Look()
         for each in conversations:
             known = self._db.query("SELECT store_id FROM ledger WHERE conversation_id = ?", (each,))
             out.addresses += [store_id for (store_id,) in known]
-            self._look(out, each, until)
+            self._look(out, each, lambda: time.thread_time() > until or time.monotonic() > latest)
         out.addresses += self.told(conversations).keys() - {*out.addresses}
         return out
 
@@ -103,11 +107,11 @@ class Ledger:
             found.setdefault(store_id, []).append(fact)
         return found
 
-    def _look(self, out: Look, conversation_id: int, until: float) -> None:
+    def _look(self, out: Look, conversation_id: int, is_over: Callable[[], bool]) -> None:
         seen = self._meta.value(_READ.format(conversation_id)) or 0
         found, last = list[int](), dict[tuple[str, str], list[int]]()
         while rows := self._store.said_after(conversation_id, seen, role="user", limit=_BATCH):
-            if time.thread_time() > until:
+            if is_over():
                 out.behind = True
                 break
             seen = out.seen[conversation_id] = rows[-1].head.seq
