@@ -88,10 +88,8 @@ class Ledger:
 
     def look(self, conversations: Collection[int], *, seconds: float) -> Look:
         """The messages that state facts: those that are known, and those among what came since. Writes nothing."""
-        until, latest = (
-            time.thread_time() + seconds,
-            time.monotonic() + _SLOWER * seconds,
-        )  # a busy machine finds as much
+        until = time.thread_time() + seconds  # a busy machine finds as much
+        latest = time.monotonic() + _SLOWER * seconds
         out = Look()
         for each in conversations:
             known = self._db.query("SELECT store_id FROM ledger WHERE conversation_id = ?", (each,))
